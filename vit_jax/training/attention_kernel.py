@@ -8,7 +8,7 @@ from vit_jax.models import attention_key
 from vit_jax.models import build as models_build
 from vit_jax.objectives import build as objectives_build
 
-# The compute capability of Ampere, from which on cuDNN has its kernel.
+# Compute capability of Ampere, the first for which cuDNN has its kernel.
 _LEAST_CAPABILITY = 8.0
 
 
@@ -43,7 +43,7 @@ def settled(config: schema.Config, device: Any) -> schema.Config:
 def _has_cudnn(device: Any) -> bool:
   if device.platform != "gpu":
     return False
-  # '9.0', or 'gfx90a' of AMD; a device that is not here does not tell.
+  # '9.0', or 'gfx90a' on AMD; an absent device does not have it.
   capability = getattr(device, "compute_capability", None)
   if capability is None:
     return device.device_kind.startswith("NVIDIA")
@@ -54,7 +54,7 @@ def _has_cudnn(device: Any) -> bool:
 
 
 def _is_allowed(config: schema.Config) -> bool:
-  """True if neither the network nor the objective refuses the config."""
+  """Returns True if network and objective accept the config."""
   try:
     models_build.check(config.model)
     objectives_build.kind_of(config).check(config)

@@ -15,7 +15,7 @@ from vit_jax.training.experiment import Experiment
 
 
 class DataStream(Iterator[dict[str, Any]]):
-  """Iterator of the training batches that knows its position.
+  """Iterator over training batches that tracks its position.
 
   Args:
     parts: The experiment.
@@ -48,7 +48,7 @@ class DataStream(Iterator[dict[str, Any]]):
     """Returns the position after `step` updates; all processes must call it.
 
     Raises:
-      UserError: More examples were bad than the config tolerates.
+      UserError: More examples were unreadable than the config tolerates.
     """
     return Position(
       first_example=self._row(step),
@@ -77,10 +77,10 @@ class DataStream(Iterator[dict[str, Any]]):
     return found
 
   def metrics(self, step: int) -> dict[str, int]:
-    """Counts the omissions up to `step`; all processes must call it.
+    """Counts skipped examples and steps up to `step`; all processes call it.
 
     Raises:
-      UserError: As `bad_examples`.
+      UserError: As for `bad_examples`.
     """
     faults, counts = self._config.faults, {}
     if self._config.train.max_bad_examples:
@@ -94,7 +94,7 @@ class DataStream(Iterator[dict[str, Any]]):
     return counts
 
   def leave_out(self, bad_step: int, saved_step: int, saved: Position) -> None:
-    """Resumes from `saved_step` with the batches after `bad_step`'s."""
+    """Resumes from `saved_step` with the batches after that of `bad_step`."""
     self._first = dataclasses.replace(
       saved,
       first_example=self._row(bad_step),
@@ -112,6 +112,6 @@ class DataStream(Iterator[dict[str, Any]]):
     self._batches.close()
 
   def _row(self, step: int) -> int:
-    """Row of the stream of examples after the batch of update `step`."""
+    """Returns the row of the example stream after the batch of `step`."""
     since = step - self._first_step
     return self._first.first_example + since * self._config.train.batch_size

@@ -1,4 +1,4 @@
-"""Description of a run that is not started."""
+"""Description of a run without starting it."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ from vit_jax.sharding import rules, table
 from vit_jax.training import evaluation, experiment, memory, summary, trial
 from vit_jax.training.forecast import Forecast
 
-# Above so many seconds a step, none is made to time it.
+# If a step takes longer than this, in seconds, none is run to time it.
 _LONGEST_STEP = 20.0
 
 
@@ -28,7 +28,7 @@ def describe(
   config: schema.Config,
   compiled: Callable[[experiment.Experiment], Callable[..., Any]] | None,
 ) -> Iterator[str]:
-  """Describes the run briefly, then config, parameters, batch and memory.
+  """Summarises the run, then describes config, parameters, batch and memory.
 
   The training data may be missing if the config gives the numbers of classes
   and steps, or the dataset is a well-known one. If they are present, the data
@@ -37,10 +37,10 @@ def describe(
   Args:
     config: The experiment.
     compiled: Compiles the train step of an experiment; a few steps are run to
-      estimate the duration on the available devices. None: no estimate.
+      estimate the duration on the available devices. None for no estimate.
 
   Yields:
-    Pieces of the text, each of whole lines, as soon as they are known.
+    Pieces of the text, each consisting of whole lines, as they become known.
 
   Raises:
     UserError: Any error that would prevent the run from starting.
@@ -50,7 +50,7 @@ def describe(
     source = facts.open_data(config)
   except UserError as error:
     missing = error
-  # Data that are here must suit the config.
+  # Available data must suit the config.
   found = facts.of_source(config, source) if source else facts.find(config)[0]
   parts = experiment.build(config, found)
   with evaluation.errors_explained(config):
@@ -59,7 +59,7 @@ def describe(
   needs = sum(bytes_of.values())
   lines = summary.lines(parts, evaluators, needs=needs)
   yield "\n".join(["== Run ==", *lines, ""])
-  # Making a step takes a while, and what follows may not fit.
+  # Compiling a step takes a while, and the rest may not fit.
   start = None if config.init_from is None else _start(parts)
   failure = None
   if compiled:
@@ -67,7 +67,7 @@ def describe(
       yield _duration(parts, compiled, evaluators, source, needs) + "\n"
     except UserError as error:
       yield "duration  not known, as a step could not be made\n"
-      failure = error  # All else is said first.
+      failure = error  # Everything else is reported first.
   for title, text in _details(parts, bytes_of, start, missing):
     yield f"\n== {title} ==\n{text}\n"
   if failure is not None:
@@ -80,7 +80,7 @@ def _details(
   start: str | None,
   missing: UserError | None,
 ) -> list[tuple[str, str]]:
-  """Titles and texts of the sections after the summary."""
+  """Returns the titles and texts of the sections after the summary."""
   config, state = parts.config, parts.abstract_state
   sections = [
     ("Config", resolve.dump(config)),
@@ -120,7 +120,7 @@ def _duration(
   source: Source | None,
   needs: int,
 ) -> str:
-  """A line on how long the run will take on the devices at hand."""
+  """Estimates in one line the duration of the run on the available devices."""
   steps = f"{parts.total_steps:,} steps of"
   shortest, free = trial.shortest_step(parts), summary.free_memory()
   if shortest > _LONGEST_STEP or (free is not None and needs > free):
@@ -143,7 +143,7 @@ def _duration(
 
 
 def _stacked(params: Any) -> dict[str, jax.ShapeDtypeStruct]:
-  """The parameters of equal layers as one: [layers, ...]."""
+  """Combines the parameters of equal layers: [layers, ...]."""
   groups: dict[tuple[str, tuple[int, ...], Any], int] = {}
   for path, leaf in trees.named_leaves(params):
     name = re.sub(r"encoderblock_\d+", "encoderblock_*", path)
@@ -157,7 +157,7 @@ def _stacked(params: Any) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def _start(parts: experiment.Experiment) -> str:
-  """Describes what the run takes over from `init_from`."""
+  """Describes what the run takes from `init_from`."""
   config = parts.config
   fitted = fitting.fit(
     parts.abstract_state.params,

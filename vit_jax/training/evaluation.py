@@ -29,7 +29,7 @@ def build_evaluators(
 
   Args:
     parts: Parts of the experiment.
-    workdir, heartbeat: As of `Context`.
+    workdir, heartbeat: As for `Context`.
 
   Raises:
     UserError: The data of an evaluator are missing or do not fit the model.
@@ -54,7 +54,7 @@ def errors_explained(config: schema.Config) -> Iterator[None]:
   """Adds instructions for training without evaluators to their errors.
 
   A user's images for training without labels rarely have the labels that the
-  evaluators of the config need.
+  config's evaluators need.
   """
   try:
     yield
@@ -67,7 +67,7 @@ def errors_explained(config: schema.Config) -> Iterator[None]:
 
 
 class _CutShortError(Exception):
-  """Ends an evaluation for a request to stop."""
+  """An evaluation was interrupted by a request to stop."""
 
 
 class Evaluation:
@@ -146,14 +146,14 @@ class Evaluation:
         f"{name.removeprefix('eval/')} {value:.4g}"
         for name, value in metrics.items()
         if not name.endswith(("_std", "/num_examples"))
-        # Of several numbers, their mean is enough of a line.
+        # Of several numbers, the line shows only their mean.
         and not (name.startswith("eval/") and name.count("/") > 2)
       ]
       self._monitor.say(f"evaluation at step {step}: " + "  ".join(shown))
 
   @property
   def is_in_vain(self) -> bool:
-    """True after `config.early_stopping` evaluations without an improvement."""
+    """Returns True after `config.early_stopping` evaluations of no progress."""
     best = self._directory.best_checkpoint.best
     patience = self._patience
     return patience is not None and bool(best) and best.since >= patience

@@ -1,4 +1,4 @@
-"""The parts of a run that follow from its config and facts about its data.
+"""The parts of a run determined by its config and facts about its data.
 
 `train`, `evaluate`, `compile`, `--dry_run` and `benchmark step` all build them
 here, so that they use the same step. No data are read.
@@ -67,11 +67,11 @@ class Experiment:
   def train_step(
     self, state: state_lib.TrainState, batch: Mapping[str, Any]
   ) -> tuple[state_lib.TrainState, dict[str, Any]]:
-    """One update, `(state, batch) -> (state, metrics)`; donates the state."""
+    """Does one update, `(state, batch) -> (state, metrics)`; donates state."""
     return self.jitted_step(self.constants, state, batch)
 
   def exported(self, state: state_lib.TrainState) -> Any:
-    """The parameters of a state that evaluators see."""
+    """Returns the parameters of a state that evaluators see."""
     kind = objectives_build.kind_of(self.config)
     exported = kind.exported(state.eval_params, state.objective_state)
     if not kind.beside:
@@ -80,7 +80,7 @@ class Experiment:
     return {**exported, **beside}
 
   def evaluated(self, state: state_lib.TrainState) -> Any:
-    """`exported`, gathered if devices share only the update."""
+    """Returns `exported`, gathered if devices share only the update."""
     exported = self.exported(state)
     if self.config.mesh.fsdp != "auto":
       return exported
@@ -90,7 +90,7 @@ class Experiment:
     )
 
   def lower(self) -> Any:
-    """The train step, lowered for its shapes."""
+    """Lowers the train step for its shapes."""
     return self.jitted_step.lower(
       self.abstract_constants, self.abstract_state, self.abstract_batch()
     )
@@ -98,10 +98,10 @@ class Experiment:
   def compile(
     self, options: Mapping[str, str | bool] | None = None
   ) -> Callable[..., Any]:
-    """The train step, compiled: `(constants, state, batch)`.
+    """Compiles the train step: `(constants, state, batch)`.
 
     Args:
-      options: Options of the compiler.
+      options: Compiler options.
 
     Raises:
       UserError: The step does not fit in the device's memory.
@@ -115,12 +115,12 @@ class Experiment:
     first_example: int,
     bad_examples: Sequence[int] = (),
   ) -> pipeline.TrainBatches:
-    """Opens the global batches from a position in the stream of examples.
+    """Opens the global batches from a position in the example stream.
 
     Args:
       source: The training data.
       first_example: Row of the stream at which the first batch begins.
-      bad_examples: Examples before it that were found to be unreadable.
+      bad_examples: Unreadable examples found before it.
 
     Raises:
       UserError: The preprocessing does not suit the source.
@@ -143,7 +143,7 @@ class Experiment:
 
   @property
   def flops_per_step(self) -> int:
-    """Model FLOPs of an update: 3 x forward, 2 per multiply-add.
+    """Returns the model FLOPs of an update: 3 x forward, 2 per multiply-add.
 
     Parts without a backward pass, or that are skipped, count as described in
     `ObjectiveKind`.
@@ -165,11 +165,11 @@ class Experiment:
     return max(steps, 1)
 
   def every(self, interval: int | str | None) -> durations.EverySteps:
-    """Steps at multiples of an interval of the config, and the last one."""
+    """Returns the multiples of an interval of the config, and the last step."""
     return durations.EverySteps(self.steps(interval), self.total_steps)
 
   def abstract_batch(self) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the global batch as input of the step, with its sharding."""
+    """Returns the shapes of the step's global batch, with its sharding."""
     sharding = mesh_lib.batch_sharding(self.mesh)
     spec = self.facts.features.batch_spec(self.config.train.batch_size)
     return {
@@ -185,13 +185,13 @@ def build(
   *,
   trains: bool = True,
 ) -> Experiment:
-  """Builds all parts from shapes only.
+  """Builds all parts using only shapes.
 
   Args:
     config: The experiment.
     facts: Facts of the training data.
-    mesh: The mesh; None: over all devices, as `config.mesh` says.
-    trains: False for evaluators alone, which take any number of devices: the
+    mesh: The mesh; None for all devices, according to `config.mesh`.
+    trains: False for evaluation only, which accepts any number of devices; the
       step then need not work.
 
   Raises:
@@ -257,7 +257,7 @@ def memory_explained(config: schema.Config) -> Iterator[None]:
   try:
     yield
   except jax.errors.JaxRuntimeError as error:
-    # A CPU calls some of them internal.
+    # A CPU reports some of them as internal errors.
     signs = ("RESOURCE_EXHAUSTED", "Out of memory")
     if not any(sign in str(error) for sign in signs):
       raise
@@ -272,11 +272,11 @@ def memory_explained(config: schema.Config) -> Iterator[None]:
 
 
 def count_steps(config: schema.Config, num_examples: int | None) -> int:
-  """Length of the run in steps.
+  """Returns the length of the run in steps.
 
   Raises:
-    UserError: The length is given in epochs and the number of examples is not
-      known, or it is less than one step or exceeds int32.
+    UserError: The length is given in epochs and the number of examples is
+      unknown, or it is less than one step or exceeds int32.
   """
   if config.total_steps is not None:
     if config.max_epochs is None or num_examples is None:

@@ -1,4 +1,4 @@
-"""Cache on disk for features of the training images, computed once."""
+"""On-disk cache for features of the training images, computed once."""
 
 import hashlib
 import logging
@@ -20,7 +20,7 @@ from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training.experiment import Experiment
 
 _ROWS, _DONE = "rows.npy", "batches_done.txt"
-_BATCHES = 20  # Between two marks of how far the file is filled.
+_BATCHES = 20  # Batches between two records of the progress.
 _logger = logging.getLogger(__name__)
 
 
@@ -56,7 +56,7 @@ def with_stored(parts: Experiment, source: Source, params: Any) -> Source:
 
 
 def _digest(parts: Experiment, source: Source, params: Any) -> str:
-  """Digest of all that the file depends on."""
+  """Returns a digest of everything that the file depends on."""
   stored, train = parts.objective.stored, parts.config.train
   replicated = mesh_lib.replicated(parts.mesh)
   tower = jax.jit(lambda tree: tree, out_shardings=replicated)(
@@ -76,7 +76,7 @@ def _digest(parts: Experiment, source: Source, params: Any) -> str:
 
 
 def _create(folder: pathlib.Path, shape: tuple[int, ...]) -> None:
-  """Makes the file, in process 0, before any process opens it."""
+  """Creates the file in process 0 before any process opens it."""
   if jax.process_index() == 0 and not (folder / _DONE).exists():
     folder.mkdir(parents=True, exist_ok=True)
     np.lib.format.open_memmap(
@@ -104,7 +104,7 @@ def _fill(
   count = -(-source.num_examples // batch_size)
   done = folder / _DONE
   first = int(done.read_text())
-  agreement.gather("")  # All have read it before process 0 writes it again.
+  agreement.gather("")  # All have read it before process 0 rewrites it.
   if first == count:
     return
   _logger.info("Embedding %d images: %s.", source.num_examples, folder)
@@ -119,8 +119,8 @@ def _fill(
     mesh=parts.mesh,
     first_batch=first,
   )
-  # Written as a file: through a memory map, a full disk would end the process,
-  # and hosts that share a page could lose rows of each other.
+  # Written as a file: with a memory map, a full disk would end the process, and
+  # hosts that share a page could lose each other's rows.
   rows = np.load(folder / _ROWS, mmap_mode="r")
   with open(folder / _ROWS, "r+b") as file:
     for number, batch in enumerate(batches, start=first):

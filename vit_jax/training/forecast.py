@@ -28,7 +28,7 @@ class Forecast:
     self._measured: dict[str, float | int] = {}
 
   def expect(self, evaluators: Mapping[str, Evaluator]) -> None:
-    """Records the numbers of images of the evaluators that know theirs."""
+    """Records the numbers of images of evaluators that know theirs."""
     for name, evaluator in evaluators.items():
       self._images[name] = getattr(evaluator, "num_examples", None) or 0
 
@@ -37,13 +37,13 @@ class Forecast:
     self._measured[name] = seconds
 
   def evaluations_left(self, step: int) -> int:
-    """Number of evaluations after `step`."""
+    """Returns the number of evaluations after `step`."""
     return sum(
       every.count(step, self._total_steps) for every in self._schedules.values()
     )
 
   def seconds_left(self, step: int, step_seconds: float | int) -> float | int:
-    """Seconds from `step` to the end, if every step takes `step_seconds`."""
+    """Returns the seconds left after `step`, at `step_seconds` per step."""
     seconds = (self._total_steps - step) * step_seconds
     for name, every in self._schedules.items():
       guess = self._images.get(name, 0) * step_seconds / self._batch_size / 3

@@ -7,12 +7,12 @@ class IntervalMeans:
   """Running sums of the metrics of every step.
 
   Sums are plain floats that are added in the order of the steps, and JSON
-  preserves them exactly: a run that is stopped within an interval and resumes
+  preserves them exactly, so a run that stops within an interval and resumes
   logs the same means as one that never stopped.
 
   Args:
     sums: Sums saved in a checkpoint, with their number under 'steps'.
-    latest: Names of metrics that are not averaged; the last value is taken.
+    latest: Names of metrics that are not averaged; the last value is used.
   """
 
   def __init__(self, sums: Mapping[str, float], *, latest: Collection[str]):
@@ -49,5 +49,5 @@ class IntervalMeans:
     return means
 
   def sums(self) -> dict[str, float]:
-    """The sums to save in a checkpoint for the next `IntervalMeans`."""
+    """Returns the sums to save in a checkpoint for the next `IntervalMeans`."""
     return self._sums | {"steps": self._steps} if self._steps else {}

@@ -34,11 +34,11 @@ def train(
     batches: Batches, the first for update `first_step + 1`.
     train_step: Compiled train step.
     first_step, total_steps: Number of updates before and after training.
-    log: (step, metrics, batch, newest state), for every step in order; raises
-      to end the run.
-    evaluate_due, evaluate: Predicate of steps, and the evaluation to run; if it
+    log: Called with (step, metrics, batch, latest state) for every step in
+      order; raises to end the run.
+    evaluate_due, evaluate: Predicate on steps, and the evaluation to run; if it
       raises, a single-process run saves the step before it ends.
-    save_due, save: Predicate of steps, and the function that saves.
+    save_due, save: Predicate on steps, and the function that saves.
     stop: Returns, for a step, True to save and exit; called before the first
       step and after every step and evaluation.
     clock: Clock that times the phases 'data', 'step' and 'save'.
@@ -56,27 +56,27 @@ def train(
       with jax.transfer_guard("disallow"):
         state, metrics = train_step(state, batch)
       step += 1
-      # Reading the metrics of the step before leaves this one in flight.
+      # Reading the previous step's metrics leaves this step in flight.
       if pending:
         log(*pending, state)
       pending = step, metrics, batch
     stopping = stop(step)
     saving = stopping or save_due(step)
     if saving or evaluate_due(step):
-      # All lines up to a step come before its checkpoint, so that a run that
-      # resumes there has each line once.
+      # All lines up to a step are written before its checkpoint, so that a run
+      # that resumes there has each line once.
       log(*pending, state)
       pending = None
       try:
         evaluate(step, state)
       except Exception:
-        # What was learnt is whole. Of several processes, the others may be
-        # within the evaluation still.
+        # The state is complete. With several processes, the others may still be
+        # in the evaluation.
         if jax.process_count() == 1:
           with clock.phase("save"):
             save(step, state)
         raise
-      # A request to stop cuts an evaluation short.
+      # A request to stop interrupts an evaluation.
       stopping = stopping or stop(step)
     if stopping or save_due(step):
       with clock.phase("save"):

@@ -1,4 +1,4 @@
-"""Estimate of the memory that training needs on one device."""
+"""Estimate of the memory needed for training on one device."""
 
 import math
 from typing import Any
@@ -36,7 +36,7 @@ def by_purpose(parts: Experiment) -> dict[str, int]:
 
 
 def activation_bytes(parts: Experiment) -> int:
-  """Bytes of a micro-batch's residuals on one device, before XLA fuses any.
+  """Counts bytes of a micro-batch's residuals on one device, unfused.
 
   Counts the residuals of the backward pass without fusion and without splits
   over the tensor axis: an upper bound on the memory of the compiled step.

@@ -21,7 +21,7 @@ from vit_jax.training.recovery import Recovery
 from vit_jax.training.state import TrainState
 
 _logger = logging.getLogger(__name__)
-# What begins again and again is not told each time.
+# Recurring problems are not reported every time.
 _MAX_WARNINGS = 5
 
 
@@ -102,7 +102,7 @@ class Monitor:
       step: Number of updates when the metrics were measured.
       metrics: Metrics of the train step, on the device.
       batch: Batch on which they were measured.
-      state: Newest state.
+      state: Latest state.
 
     Raises:
       DivergedError: Numbers were not finite, and the run must end.
@@ -142,11 +142,11 @@ class Monitor:
     self._progress.step(step, line, seconds_left=left)
 
   def unlogged(self) -> dict[str, float]:
-    """Sums of the metrics since the last line, for the checkpoint."""
+    """Returns sums of the metrics since the last line, for the checkpoint."""
     return self._means.sums()
 
   def _warn(self, step: int, values: Mapping[str, float]) -> None:
-    """Says what the objective finds wrong with its metrics, when it begins."""
+    """Reports new problems that the objective finds in its metrics."""
     config = self._parts.config
     found = objectives_build.kind_of(config).warning(config, values)
     if found and not self._is_doubted and self._num_warnings < _MAX_WARNINGS:
@@ -156,7 +156,7 @@ class Monitor:
     self._is_doubted = bool(found)
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """Writes a line to the records and points to TensorBoard."""
+    """Writes a line to the records, and scalars to TensorBoard."""
     self._directory.write(step, metrics)
     if self._board:
       self._board.write(step, metrics)

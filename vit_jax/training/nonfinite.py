@@ -27,8 +27,8 @@ def first_bad_tensor(
 ) -> str:
   """Names the first non-finite tensor in the order of computation.
 
-  Looks at the parameters, then runs the forward pass module by module, then
-  takes the gradients' flags.
+  Checks the parameters, then runs the forward pass module by module, then
+  checks the gradients' flags.
 
   Args:
     objective: Objective that was minimised.
@@ -36,11 +36,11 @@ def first_bad_tensor(
     constants: The objective's frozen parameters.
     objective_state: The objective's state before it.
     batch: Batch of the bad step, as the pipeline returned it.
-    rngs: Name of a random stream -> its key at that step.
+    rngs: Maps the name of a random stream to its key at that step.
     step: Number of updates before it.
-    grad_finite: Bool for each parameter, in tree order.
-    accumulate_steps: Micro-batches of the step, which are checked one after the
-      other because more of a batch may not fit in memory.
+    grad_finite: Bool per parameter, in tree order.
+    accumulate_steps: Number of micro-batches per step, which are checked one by
+      one because more of a batch may not fit in memory.
   """
   names = [name for name, _ in trees.named_leaves(params)]
   if jax.process_count() == 1:
@@ -51,7 +51,7 @@ def first_bad_tensor(
     num_micro = 1 if objective.accumulates else accumulate_steps
     for index in range(num_micro):
       piece, keys = batch, rngs
-      if num_micro > 1:  # As `sharding.micro_batches` and the step have them.
+      if num_micro > 1:  # As in `sharding.micro_batches` and the step.
         every = slice(index, None, num_micro)
         piece = jax.tree.map(operator.itemgetter(every), batch)
         keys = functools.partial(_micro_key, rngs, index)
@@ -73,10 +73,10 @@ def _micro_key(rngs: Callable[[str], Any], index: int, name: str) -> Any:
 
 
 def _first_bad_output(forward: Callable[[], Any]) -> str | None:
-  """Path of the first module, by completion, with a non-finite output."""
+  """Returns the first module, by completion, with a non-finite output."""
   found: list[str] = []
 
-  def watch(call, args, kwargs, context):  # Linen calls it by position.
+  def watch(call, args, kwargs, context):  # Linen passes arguments by position.
     output = call(*args, **kwargs)
     for leaf in jax.tree.leaves(output):
       is_value = isinstance(leaf, jax.Array) and not isinstance(

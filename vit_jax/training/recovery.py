@@ -28,7 +28,7 @@ _ADVICE = (
 
 
 class _RollBack(Exception):
-  """Asks for an earlier checkpoint; the message says why."""
+  """A return to an earlier checkpoint is needed; the message says why."""
 
   def __init__(self, step: int, message: str):
     super().__init__(message)
@@ -45,7 +45,7 @@ class Recovery:
     parts: Parts of the experiment.
     directory: Directory of the run.
     data_stream: Stream of its batches.
-    clock: Clock of the run; rolling back is in phase 'restore'.
+    clock: Clock of the run; rolling back counts as phase 'restore'.
   """
 
   def __init__(
@@ -89,10 +89,10 @@ class Recovery:
       step: Number of updates, including this one.
       values: Metrics of the update.
       batch: Batch on which they were measured.
-      state: Newest state.
+      state: Latest state.
 
     Raises:
-      DivergedError: The run must end; names the first bad tensor.
+      DivergedError: The run must end; the message names the first bad tensor.
     """
     bad = nonfinite.first_bad_tensor(
       self._parts.objective,
@@ -129,7 +129,7 @@ class Recovery:
     )
 
   def checked(self, step: int, state: TrainState) -> TrainState:
-    """Returns `state`, which is about to be saved, if all of it is finite.
+    """Returns `state`, which is about to be saved, if it is entirely finite.
 
     Raises:
       DivergedError: The state is not finite, and the run must end.
@@ -155,7 +155,7 @@ class Recovery:
     raise DivergedError(f"Training stopped {what}{kept}{_ADVICE}")
 
   def _go_back(self, fault: _RollBack) -> TrainState:
-    """Brings the run back to a save before the fault."""
+    """Returns the run to a save before the fault."""
     wanted = self._save_before(fault.step)
     saved = self._directory.go_back(wanted)
     if saved is None:
@@ -178,12 +178,12 @@ class Recovery:
       return self._directory.restore_or_init()
 
   def _save_before(self, step: int) -> int:
-    """The step to go back to from a fault at `step`.
+    """Returns the step to roll back to after a fault at `step`.
 
-    Counts the saves that are due by the config rather than existing ones, so
-    that a save made because the run was asked to stop changes nothing. If there
-    are too few, it is the first. If the interval was different before, the
-    saves that were due by it count.
+    Counts saves that are due according to the config rather than existing ones,
+    so that a save made because the run was asked to stop changes nothing. If
+    there are too few, the first is used. If the interval was different before,
+    the saves that were due then count.
     """
     every = self._parts.steps(self._parts.config.checkpoint.every_steps)
     num_saves = (step - 1) // every

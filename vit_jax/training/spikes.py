@@ -10,7 +10,7 @@ import flax.struct
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-WINDOW = 100  # Steps that count, and that pass before any is judged.
+WINDOW = 100  # Averaging window, and steps before any is judged.
 
 
 @flax.struct.dataclass

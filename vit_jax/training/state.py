@@ -1,4 +1,4 @@
-"""The state that training carries from one step to the next."""
+"""The state carried from one training step to the next."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class TrainState:
   """The state of a run; its leaves are arrays, their shapes or shardings.
 
   Attributes:
-    step: int32 [], number of updates done.
+    step: Number of updates done, int32 [].
     params: Trained parameters.
     opt_state: Optimizer state.
     ema_params: Average of the parameters; None if they are not averaged.
@@ -41,7 +41,7 @@ class TrainState:
 
   @property
   def eval_params(self) -> PyTree:
-    """Average of the parameters if there is one, else the parameters."""
+    """Returns the average of the parameters if there is one, else these."""
     return self.params if self.ema_params is None else self.ema_params
 
 

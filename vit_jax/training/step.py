@@ -62,7 +62,7 @@ def build_train_step(
       config, objective, constants, state, batch, keys, mesh
     )
     grads = layouts.scatterable(grads, shardings.params)
-    # Clipping takes the same norm; XLA computes it once.
+    # Clipping uses the same norm; XLA computes it once.
     squares = jnp.stack(
       [
         jnp.sum(jnp.square(grad.astype(jnp.float32)))
@@ -133,8 +133,8 @@ def _select(finite: Bool[Array, ""], updated: PyTree, unchanged: PyTree):
   def choose(new: Array, old: Array) -> Array:
     if new.dtype != jnp.bfloat16:
       return jnp.where(finite, new, old)
-    # In float32 the choice of a first moment is part of the one pass over
-    # parameter, gradient and moments; in bfloat16 it is a pass of its own.
+    # In float32, selecting the first moment is part of the single pass over
+    # parameter, gradient and moments; in bfloat16, it is a separate pass.
     wide = jnp.where(finite, new.astype(jnp.float32), old.astype(jnp.float32))
     return wide.astype(new.dtype)
 
@@ -150,7 +150,7 @@ def _value_and_grads(
   keys: Callable[[str], Array],
   mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree, Metrics, PyTree]:
-  """Loss, aux, metrics and gradients, averaged over micro-batches."""
+  """Computes loss, gradients, metrics and aux, averaged over micro-batches."""
 
   def loss_fn(params: PyTree, *args: Any):
     params = multipliers.stop_frozen(config.optimizer, params)

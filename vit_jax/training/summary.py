@@ -12,7 +12,7 @@ from vit_jax.models import attention_key
 from vit_jax.sharding import rules
 from vit_jax.training.experiment import Experiment
 
-# Below this many images published weights are nearly always ahead.
+# Below this many images, published weights are nearly always better.
 _FEW = 10_000
 _ATTENTION = {
   "xla": "by plain products",
@@ -33,9 +33,9 @@ def lines(
 
   Args:
     parts: Parts of the experiment.
-    evaluators: Its evaluators by name, as far as their data are available.
+    evaluators: Its evaluators by name, if their data are available.
     first_step: Number of updates done by an earlier start.
-    needs: Maximum bytes that a device needs, if they have been counted.
+    needs: Maximum bytes that a device needs, if known.
   """
   rows = [
     ("model", _model(parts)),
@@ -93,7 +93,7 @@ def _data(parts: Experiment) -> str:
 
 
 def _spare_outputs(parts: Experiment) -> Iterator[str]:
-  """A line on outputs of the head that no label of the data names."""
+  """Yields a line on head outputs without a label in the data."""
   labelled, outputs = parts.facts.labelled_classes, parts.facts.num_classes
   if labelled and outputs and outputs > labelled:
     yield (
@@ -103,7 +103,7 @@ def _spare_outputs(parts: Experiment) -> Iterator[str]:
 
 
 def _classes(parts: Experiment) -> Iterator[str]:
-  """Lines on the examples of each class, where their number is known."""
+  """Yields lines on the examples of each class, if their number is known."""
   counts, names = parts.facts.label_counts, parts.facts.class_names
   if counts is None or names is None:
     return
@@ -140,7 +140,7 @@ def _unlabelled(parts: Experiment) -> Iterator[str]:
 
 
 def _numbers(parts: Experiment) -> Iterator[str]:
-  """Lines on the numbers to predict."""
+  """Yields lines on the numbers to predict."""
   targets = parts.facts.targets
   if targets is None:
     return
@@ -201,7 +201,7 @@ def _device(parts: Experiment, needs: int | None) -> str:
 
 def free_memory() -> int | None:
   """Returns the free bytes of a device; None if they are unknown."""
-  # Another process's device tells this one nothing.
+  # Another process's device cannot be queried.
   device = jax.local_devices()[0]
   if device.platform != "cpu":
     found = device.memory_stats() or {}

@@ -16,21 +16,21 @@ from vit_jax.training.data_stream import DataStream
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.state import TrainState
 
-# A measurement ends after so many seconds and steps.
+# A measurement ends after this many seconds and steps.
 _SECONDS, _STEPS = 3.0, 3
 _PRODUCT_SIZE = 1024
 
 
 def shortest_step(parts: Experiment) -> float:
-  """Returns the seconds of a step whose products run at the peak rate.
+  """Returns the seconds of a step with matrix products at the peak rate.
 
-  The rate is that of the datasheet or, if it is unknown, of a large product.
+  The rate is that of the datasheet or, if unknown, of a large product.
   """
   device = parts.mesh.devices.flat[0]
   known = topologies.find_accelerator(device.device_kind)
   if known:
     rate = known.flops_per_device * parts.mesh.devices.size
-  else:  # Devices of a CPU are one CPU.
+  else:  # A CPU's devices are one CPU.
     rate = _product_rate(parts.config.model.dtype)
   return parts.flops_per_step / rate
 
@@ -43,7 +43,7 @@ def time_step(
   Args:
     parts: Parts of the experiment.
     step: Compiled train step, `(state, batch) -> (state, metrics)`.
-    source: The training data; None: batches of zeros are used.
+    source: The training data; None for batches of zeros.
 
   Raises:
     UserError: The data cannot be read.
@@ -77,7 +77,7 @@ def _zeros(parts: Experiment) -> Iterator[dict[str, jax.Array]]:
 
 
 def _product_rate(dtype: str) -> float:
-  """FLOPs a second of a large product."""
+  """Measures the FLOP/s of a large matrix product."""
   side = jnp.ones((_PRODUCT_SIZE, _PRODUCT_SIZE), dtype)
   multiply = jax.jit(jnp.matmul)
   seconds = math.inf

@@ -1,4 +1,4 @@
-"""Ends a run that makes no progress, printing the stack of every thread."""
+"""Ends a run that makes no progress, printing every thread's stack."""
 
 import contextlib
 import faulthandler
@@ -20,15 +20,15 @@ from vit_jax.processes import jax_private
 from vit_jax.rundir.timing import Clock
 
 EXIT_HUNG = 137
-_CHECKS = 20  # In the time that a run may stand still.
-# Compilation takes as long as it takes.
+_CHECKS = 20  # Number of checks within the time limit.
+# Compilation may take any length of time.
 _COMPILER = jax_private.COMPILER_FILE
 
 _logger = logging.getLogger(__name__)
 
 
 def end_process() -> None:
-  """Exits at once, because a hanging thread would block a regular exit."""
+  """Exits immediately, because a hanging thread would block a regular exit."""
   sys.stderr.flush()
   os._exit(EXIT_HUNG)
 
@@ -38,14 +38,14 @@ class Watchdog:
 
   It runs from `start` until the context is left.
 
-  Signs of life are batches delivered for training or evaluation, a stack that
-  has changed, a running compiler, and files that grow during a save.
+  Signs of life are batches delivered for training or evaluation, a changed
+  stack, a running compiler, and files that grow during a save.
 
   Args:
     limit_seconds: Maximum time without progress, in seconds; 0 for no limit.
     clock: Clock that reports the current phase.
     end: Called at the end, after all stacks have been printed.
-    now: Clock, in seconds since any moment.
+    now: Clock, in seconds from an arbitrary origin.
   """
 
   def __init__(
@@ -89,7 +89,7 @@ class Watchdog:
     looked = since
     while not self._closed.wait(self._limit / _CHECKS):
       signs, now = self._signs(), self._now()
-      # A process that was suspended has had no time to show any.
+      # A suspended process had no time to show any.
       was_suspended = now - looked > self._limit / 2
       looked = now
       if signs != seen or was_suspended or _compiles(self._frame()):
@@ -103,7 +103,7 @@ class Watchdog:
     return sys._current_frames().get(self._watched)
 
   def _signs(self) -> tuple[Any, ...]:
-    """A value that changes between two calls while the run makes progress."""
+    """Returns a value that changes between calls while the run progresses."""
     saved = _sizes(self._saves) if self._clock.current == "save" else None
     return heartbeat.count(), _stack(self._frame()), saved
 
@@ -132,7 +132,7 @@ class Watchdog:
 
 
 def _stack(frame: FrameType | None) -> list[tuple[int, int]]:
-  """Current instruction of each frame of a stack."""
+  """Returns the current instruction of each frame of a stack."""
   found = []
   while frame is not None:
     found.append((id(frame), frame.f_lasti))
@@ -149,9 +149,9 @@ def _compiles(frame: FrameType | None) -> bool:
 
 
 def _sizes(directory: epath.Path) -> list[tuple[str, int]]:
-  """Files below a directory and their sizes, as far as they can be seen."""
+  """Returns the visible files below a directory and their sizes."""
   found = []
-  # Files are renamed while we look.
+  # Files may be renamed during the walk.
   with contextlib.suppress(OSError), buckets.as_os_error(directory):
     for path in directory.iterdir():
       if path.is_dir():
