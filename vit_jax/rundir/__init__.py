@@ -1,1 +1,1 @@
-"""Everything a run leaves behind: checkpoints, metrics, progress, summary."""
+"""Everything a run writes: checkpoints, metrics, progress, summary."""

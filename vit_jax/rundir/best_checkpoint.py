@@ -17,7 +17,7 @@ from vit_jax.processes import agreement
 class BestCheckpoint:
   """Keeper of the checkpoint of the best evaluation.
 
-  All processes receive the same evaluations, and keep the same step.
+  All processes receive the same evaluations and keep the same step.
 
   Attributes:
     best: The best evaluation so far; None if there is none.
@@ -55,10 +55,10 @@ class BestCheckpoint:
     self._rank()
 
   def evaluated(self, step: int, metrics: Mapping[str, float]) -> bool:
-    """Records the metrics of an evaluation; True if it is the best so far.
+    """Records an evaluation's metrics; returns True if it is the best so far.
 
     Raises:
-      UserError: The evaluator of `keep_best` lacks the metric.
+      UserError: The evaluator of `keep_best` does not have the metric.
     """
     if self._metric is None:
       return False

@@ -1,8 +1,8 @@
 """Upload of a run's growing files to a bucket.
 
-Objects in a bucket cannot be appended to. So if the workdir is in a bucket, the
-first process writes the records to a local directory, and copies new content at
-every save, once a minute and at the end.
+Objects in a bucket cannot be appended to. If the workdir is in a bucket, the
+first process therefore writes the records to a local directory, and copies new
+content at every save, once a minute and at the end.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from vit_jax import buckets
 EVERY_SECONDS = 60.0
 # Copied after the files that their lines refer to.
 _LAST = ("attempts.json", "metrics.jsonl", "summary.json")
-# Files and directories that are about to take another name.
+# Files and directories that are about to be renamed.
 _UNFINISHED = (".tmp", ".tmp-old", ".partial")
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class BucketUpload:
 
   Args:
     workdir: Existing directory of the run.
-    fetch: Names of files that are continued from the copy in the workdir.
+    fetch: Names of files to continue from the copy in the workdir.
     every_seconds: Seconds between copies.
 
   Raises:
@@ -60,8 +60,8 @@ class BucketUpload:
     self._closing = threading.Event()
     try:
       for name in fetch:
-        # Not `exists`, for which some file systems take an error for no: what
-        # is not fetched would be written over.
+        # Not `exists`, for which some file systems report an error as False: a
+        # file that is not fetched would be overwritten.
         with contextlib.suppress(FileNotFoundError):
           with buckets.as_os_error(workdir):
             content = (workdir / name).read_bytes()
@@ -73,7 +73,7 @@ class BucketUpload:
     self._thread.start()
 
   def upload(self) -> None:
-    """Copies new content; a failure is logged, and the next upload retries."""
+    """Copies new content; logs a failure, which the next upload retries."""
     if self._thread is None:
       return
     with self._one_at_a_time:
@@ -93,7 +93,7 @@ class BucketUpload:
     """Copies new content for the last time; further calls do nothing.
 
     Raises:
-      OSError: The upload failed; the files stay where they are.
+      OSError: The upload failed; the local files are kept.
     """
     if self._thread is None:
       return
@@ -106,7 +106,7 @@ class BucketUpload:
     self.path.rmtree()
 
   def abandon(self) -> None:
-    """Stops copying; the files stay where they are."""
+    """Stops copying; the local files are kept."""
     if self._thread is None:
       return
     self._closing.set()
@@ -118,7 +118,7 @@ class BucketUpload:
       self.upload()
 
   def _upload(self) -> OSError | None:
-    """Error of the first file that could not be copied."""
+    """Returns the error of the first file that could not be copied."""
     for name in _in_order(self.path):
       path = self.path / name
       try:
@@ -128,13 +128,13 @@ class BucketUpload:
           buckets.upload(path, self._workdir / name)
           self._uploaded[name] = version
       except OSError as error:
-        if path.exists():  # Or it has another name by now.
+        if path.exists():  # Otherwise it has been renamed.
           return error
     return None
 
 
 def _in_order(directory: epath.Path) -> list[str]:
-  """The files below a directory as they are to be copied, `_LAST` last."""
+  """Lists a directory's files in the order of copying, `_LAST` last."""
   names = []
   for root, directories, files in os.walk(directory):
     directories[:] = [d for d in directories if not d.endswith(_UNFINISHED)]

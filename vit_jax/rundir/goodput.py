@@ -1,11 +1,11 @@
-"""Accounting of the seconds of a run, over all its starts.
+"""Accounting of a run's time over all its starts.
 
 Training that is repeated after a kill, or undone by a rollback, counts as lost.
 It is measured by marks (a step and the seconds by phase up to it), which are
 written at every save and, after steps, every few seconds.
 
 Google's `ml-goodput-measurement` is not used because it keeps its records in
-Google Cloud Logging; these must be in the run's directory.
+Google Cloud Logging; here they must be in the run's directory.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _SECONDS_BETWEEN_MARKS = 10.0
 _MAX_MARKS = 100
 
 Seconds = dict[str, float]
-Mark = tuple[int, Seconds]  # A step, and the seconds by phase up to it.
+Mark = tuple[int, Seconds]  # A step and the seconds by phase up to it.
 
 
 class Goodput:
@@ -33,7 +33,7 @@ class Goodput:
     workdir: Directory of the run.
     clock: Clock of this start.
     first_step: Step that the run resumes from.
-    num_devices: Devices of all processes of this start.
+    num_devices: Number of devices of all processes of this start.
   """
 
   def __init__(
@@ -47,21 +47,21 @@ class Goodput:
     self._clock = clock
     self._num_devices = num_devices
     self._earlier, self._starts, of_devices = _read(self._path, first_step)
-    if of_devices is None:  # Not recorded yet: as if by as many devices.
+    if of_devices is None:  # Not recorded yet: assumes as many devices.
       of_devices = sum(self._earlier.values()) * num_devices
     self._earlier_of_devices = of_devices
     self._lost = 0.0
     self._step = first_step
     self._marks: list[Mark] = [(first_step, {})]
     self._written = -_SECONDS_BETWEEN_MARKS
-    self._write()  # A start counts that is killed before its first step.
+    self._write()  # Counts a start killed before its first step.
 
   def mark(self, step: int, *, is_saved: bool = False) -> None:
     """Records the seconds by phase after `step`.
 
     Args:
       step: Number of updates done.
-      is_saved: True if a run may resume from here; such a step is always
+      is_saved: True if a run may resume from here; such steps are always
         marked.
     """
     self._step = step
@@ -71,7 +71,7 @@ class Goodput:
     self._written = now
     self._marks.append((step, self._now()))
     if len(self._marks) > _MAX_MARKS:
-      # Roll-backs to old saves are rare, and a neighbouring mark will do.
+      # Rollbacks to old saves are rare, and a nearby mark is enough.
       older = self._marks[: _MAX_MARKS // 2]
       self._marks = older[::2] + self._marks[_MAX_MARKS // 2 :]
     self._write()
@@ -84,7 +84,7 @@ class Goodput:
       "marks": self._marks,
       "device_seconds": self._device_seconds(),
     }
-    # Not worth a run: what is missing makes the account less exact.
+    # Not worth failing a run: missing marks only make the account less exact.
     with contextlib.suppress(OSError):
       records.write_json(self._path, known)
 
@@ -102,14 +102,14 @@ class Goodput:
     self._step = step
 
   def summary(self) -> dict[str, float | int]:
-    """Seconds by phase without lost ones, and the share of steps.
+    """Returns seconds by phase, without lost ones, and the share of steps.
 
-    `goodput` is the share of all seconds spent in steps that were not lost;
+    `goodput` is the fraction of all seconds spent in steps that were not lost;
     `device_hours` covers all devices and starts, including lost work.
     """
     seconds = _added(self._earlier, self._now())
     seconds["lost"] = seconds.get("lost", 0.0) + self._lost
-    # Lost seconds went into all phases of the loop; nearly all into steps.
+    # Lost seconds were spent in all phases of the loop, nearly all in steps.
     seconds["step"] = max(seconds.get("step", 0.0) - self._lost, 0.0)
     total = sum(seconds.values())
     return {
@@ -124,7 +124,7 @@ class Goodput:
     return self._earlier_of_devices + self._clock.total() * self._num_devices
 
   def _now(self) -> Seconds:
-    """Seconds of this start by phase; 'other' is what no phase has."""
+    """Returns the seconds of this start by phase; 'other' is the rest."""
     phases = dict(self._clock.seconds)
     return {**phases, "other": self._clock.total() - sum(phases.values())}
 
@@ -135,8 +135,8 @@ def _read(
   """Reads the account of the earlier starts.
 
   Returns:
-    Their seconds by phase, the number of this start, and their seconds times
-    their devices; None where those were not recorded.
+    Their seconds by phase, the number of this start, and their device-seconds;
+    None if those were not recorded.
   """
   try:
     value: Any = json.loads(path.read_text())
@@ -149,13 +149,13 @@ def _read(
     of_devices = value.get("device_seconds")
     return total, starts + 1, of_devices and float(of_devices)
   except (OSError, ValueError, KeyError, TypeError, IndexError):
-    return {}, 1, None  # The first start, or one whose past is not known.
+    return {}, 1, None  # The first start, or the past is unknown.
 
 
 def _split(
   marks: list[Mark], now: Seconds, step: int
 ) -> tuple[Seconds, Seconds]:
-  """Seconds up to a step, and those after it."""
+  """Splits seconds into those up to a step and those after it."""
   before = [at for marked, at in marks if marked <= step]
   kept = before[-1] if before else {}
   return kept, {name: now[name] - kept.get(name, 0.0) for name in now}

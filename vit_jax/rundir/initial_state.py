@@ -47,7 +47,7 @@ def make(parts: Run, found: start.Start | None) -> Any:
       lambda leaf: leaf.sharding, parts.abstract_state.objective_state
     ),
   )(before, exported)
-  # Copies: the step donates its state, which must not hold a buffer twice.
+  # Copies, as the step donates its state, which must not share buffers.
   average, objective_state = jax.tree.map(
     lambda x: x.copy(), (state.ema_params and params, objective_state)
   )
@@ -59,7 +59,7 @@ def make(parts: Run, found: start.Start | None) -> Any:
 def _to_train_on(
   parts: Run, state: Any, exported: Any, fresh: Collection[str]
 ) -> Any:
-  """The parameters of a file as they are trained, but for fresh ones."""
+  """Converts a file's parameters to those trained, except fresh ones."""
   converted = parts.objective.from_exported(exported, state.objective_state)
   return trees.map_named(
     lambda name, leaf, new: (

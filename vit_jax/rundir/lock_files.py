@@ -1,12 +1,12 @@
-"""The lock file that names a workdir's job, on a file system or in a bucket.
+"""The lock file naming a workdir's job, on a file system or in a bucket.
 
-Both kinds have the same methods. `read` returns a version with the text, and
+Both kinds have the same methods. `read` returns the text and a version, and
 `write` refuses to replace any other version, so a decision about one holder
-never affects the next one.
+never affects the next.
 
-On a file system, this holds between processes that `flock` excludes from each
-other. In a bucket, the storage compares generations, which each write changes;
-of two simultaneous writes, exactly one succeeds.
+On a file system, this holds between processes that exclude each other by
+`flock`. In a bucket, the storage compares generations, which change with each
+write; of two simultaneous writes, exactly one succeeds.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from vit_jax import records
 
 
 class ChangedError(Exception):
-  """The file is not the version to be replaced."""
+  """The file is not the expected version."""
 
 
 class LockFile:
@@ -51,7 +51,7 @@ class LockFile:
       os.close(descriptor)
 
   def read(self) -> tuple[str, int]:
-    """Returns text and version; "" and 0 if there is no file."""
+    """Returns the text and version; "" and 0 if there is no file."""
     try:
       text = self._path.read_bytes().decode(errors="replace")
       return text, os.stat(self._path).st_mtime_ns
@@ -59,24 +59,24 @@ class LockFile:
       return "", 0
 
   def write(self, text: str, version: int) -> None:
-    """Replaces that version; the caller is `alone`."""
+    """Replaces that version; the caller must hold `alone`."""
     del version
     records.write_text(self._path, text)
 
   def renew(self, text: str, version: int) -> None:
-    """Gives the file a new version; writes it if there is none."""
+    """Gives the file a new version; creates it if there is none."""
     if version:
       os.utime(self._path)
     else:
       self.write(text, version)
 
   def remove(self, version: int) -> None:
-    """Removes that version; the caller is `alone`."""
+    """Removes that version; the caller must hold `alone`."""
     del version
     self._path.unlink(missing_ok=True)
 
   def age(self, token: str) -> float:
-    """Seconds since the last `write` or `renew`, by the file system's clock.
+    """Returns seconds since `write` or `renew`, by the file system's clock.
 
     Args:
       token: Part of the name of a file that is created to read that clock.
@@ -94,13 +94,13 @@ class LockFile:
 class LockObject:
   """A lock in Google Cloud Storage; all methods raise OSError.
 
-  It is reached by gcsfs's `call`, which repeats a request whose answer was
-  lost. If the first request succeeded, the second fails with `ChangedError`;
-  the caller then finds its own text when it reads again.
+  It uses gcsfs's `call`, which repeats a request if the response was lost. If
+  the first request succeeded, the second fails with `ChangedError`; the caller
+  then finds its own text when it reads again.
   """
 
-  poll_seconds = 2.0  # The storage takes one write a second of an object.
-  # So that two requests and a pause fit into the time in which a job must give
+  poll_seconds = 2.0  # The storage accepts one write per second to an object.
+  # Two requests and a pause must fit into the time within which a job must give
   # a sign of life.
   request_seconds = 20.0
 
@@ -110,16 +110,16 @@ class LockObject:
     self._bucket, _, self._name = (
       os.fspath(path).removeprefix("gs://").partition("/")
     )
-    # The same one as of etils, which has asked for credentials.
+    # The same one as etils uses, which already has credentials.
     self._files = fsspec.filesystem("gcs", finalize_on_close=True)
 
   @contextlib.contextmanager
   def alone(self) -> Iterator[None]:
-    """Excludes no one, because the storage compares versions."""
+    """Excludes nobody, because the storage compares versions."""
     yield
 
   def read(self) -> tuple[str, int]:
-    """Returns text and version; "" and 0 if there is no object."""
+    """Returns the text and version; "" and 0 if there is no object."""
     try:
       headers, text = self._on_object("GET", alt="media")
     except FileNotFoundError:
@@ -130,8 +130,8 @@ class LockObject:
     """Replaces that version.
 
     Raises:
-      ChangedError: There is another version, or `version` is not 0 and there is
-        no object.
+      ChangedError: The object has another version, or does not exist although
+        `version` is not 0.
     """
     self._insert(self._name, text, ifGenerationMatch=str(version))
 
@@ -143,7 +143,7 @@ class LockObject:
       self._on_object("DELETE", ifGenerationMatch=str(version))
 
   def age(self, token: str) -> float:
-    """Seconds since the last `write`, by the clock of the storage.
+    """Returns seconds since the last `write`, by the storage's clock.
 
     Args:
       token: Part of the name of an object that is created to read that clock.
@@ -159,7 +159,7 @@ class LockObject:
 
   def _insert(self, name: str, text: str, **conditions: str) -> dict[str, Any]:
     """Writes an object and returns its description."""
-    # Of an object that all may read, the storage keeps copies for an hour.
+    # The storage caches publicly readable objects for an hour.
     described = json.dumps({"name": name, "cacheControl": "no-store"})
     mark = "==run.lock=="
     parts = [

@@ -1,4 +1,4 @@
-"""Position of a run in its data, as saved with the state."""
+"""Position of a run in its data, saved with the state."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ class Position:
   """State that determines the coming batches, and counts of past steps.
 
   Attributes:
-    first_example: Row of the stream of examples at which the next batch begins.
-    bad_examples: Numbers of the unreadable examples, ascending.
+    first_example: Row of the example stream at which the next batch begins.
+    bad_examples: Indices of the unreadable examples, ascending.
     skipped_steps: Updates that were skipped because they were not finite.
     spikes: Steps whose loss or gradient norm was a spike.
     roll_backs: Number of returns to an earlier checkpoint.
-    unlogged: Sums of the training metrics since the last line of metrics, as of
+    unlogged: Sums of the training metrics since the last line of metrics, from
       `IntervalMeans.sums`.
   """
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def ignored() -> Iterator[None]:
-  """Keeps SIGUSR1 from ending the process; restores the earlier handler.
+  """Prevents SIGUSR1 from ending the process; restores the old handler.
 
   A `profiling.Profiler` within the context still receives it. Signals belong to
   the main thread, so in another thread nothing changes.
@@ -20,5 +20,5 @@ def ignored() -> Iterator[None]:
   try:
     yield
   finally:
-    # None: it was not Python that set it.
+    # None if it was not set by Python.
     signal.signal(signal.SIGUSR1, before or signal.SIG_DFL)

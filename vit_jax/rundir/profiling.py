@@ -1,4 +1,4 @@
-"""Traces of a few steps, by config or by a signal to a running job.
+"""Traces of a few steps, requested by config or a signal to the job.
 
 A trace goes to `profiles/STEP/` of the workdir. Its `perfetto_trace.json.gz`
 opens at ui.perfetto.dev; TensorBoard's profile plugin reads the whole trace.
@@ -35,7 +35,7 @@ class Profiler:
     self._config = config
     self._directory = workdir / DIRECTORY
     self._is_asked = False
-    self._left = 0  # Steps that the trace under way still takes.
+    self._left = 0  # Remaining steps of the current trace.
     self._traced = self._written = epath.Path()
     self._previous: Any = None
 
@@ -68,7 +68,7 @@ class Profiler:
         state, metrics = train_step(state, batch)
       self._left -= 1
       if not self._left:
-        jax.block_until_ready(metrics)  # The devices' share of the trace.
+        jax.block_until_ready(metrics)  # Includes the devices' part.
         self._stop()
       return state, metrics
 
@@ -84,7 +84,7 @@ class Profiler:
         self._written = epath.Path(tempfile.mkdtemp(prefix="vit_jax-trace-"))
       self._written.mkdir(parents=True, exist_ok=True)
       jax.profiler.start_trace(self._written, create_perfetto_trace=True)
-    except (OSError, RuntimeError) as error:  # The run is worth more.
+    except (OSError, RuntimeError) as error:  # The run must go on.
       _logger.error("No trace of step %d: %s.", step, error)
       return
     self._left = self._config.num_steps

@@ -1,4 +1,4 @@
-"""Progress output for a person who watches a run or another long task."""
+"""Progress output for a person watching a run or another long task."""
 
 import math
 import shutil
@@ -64,7 +64,7 @@ class Progress:
     full = _BAR_WIDTH * step // self._total_steps
     bar = "#" * full + "." * (_BAR_WIDTH - full)
     text = f"[{bar}] {self._of(step)}  {self._metrics}"
-    # A longer line could not be gone back over.
+    # A longer line could not be overwritten.
     text = text[: shutil.get_terminal_size().columns - 1]
     self._stream.write("\r" + text.ljust(self._open_line))
     self._open_line = len(text)
@@ -85,7 +85,7 @@ class Progress:
 
 
 def format_duration(seconds: float | int) -> str:
-  """'45 s', '12 min 05 s', '3 h 20 min', '2 d 4 h'."""
+  """Formats '45 s', '12 min 05 s', '3 h 20 min', '2 d 4 h'."""
   seconds = round(seconds)
   if seconds < 60:
     return f"{seconds} s"
@@ -107,13 +107,13 @@ class CountProgress:
     self._has_open_line = False
 
   def show(self, what: str, done: int, total: int) -> None:
-    """Shows that `done` of `total` things are done."""
+    """Shows that `done` of `total` items are done."""
     now = time.monotonic()
     if what != self._what:
       self.close()
       self._what, self._done_at_start = what, done
     if done == self._done_at_start:
-      self._start = now  # Processes that start are not slow at the work.
+      self._start = now  # Excludes the start of processes.
     interval = 0.2 if self._is_terminal else _SECONDS_BETWEEN_LINES
     if now - self._last_line < interval and done < total:
       return
@@ -126,7 +126,7 @@ class CountProgress:
     if self._is_terminal:
       full = _BAR_WIDTH * done // max(total, 1)
       bar = "#" * full + "." * (_BAR_WIDTH - full)
-      # Clears what a longer line has left.
+      # Clears the rest of a longer line.
       print(f"\r[{bar}] {text}\x1b[K", end="", file=sys.stderr, flush=True)
       self._has_open_line = True
     elif self._done_at_start < done < total:

@@ -1,4 +1,4 @@
-"""The directory of a run: its files, and the step from which it resumes."""
+"""The directory of a run: its files, and the step to resume from."""
 
 import contextlib
 import json
@@ -40,17 +40,17 @@ class RunDirectory:
     first_step: Number of updates already done by an earlier run in it.
     position: Position in its data from which to resume.
     facts: Further facts for the summary, by key.
-    evaluation_due: True if an evaluation of that step was left unfinished.
+    evaluation_due: True if the evaluation of that step was left unfinished.
     best_checkpoint: Keeper of the checkpoint of the best evaluation.
 
   Args:
-    workdir: Directory, which is created if absent.
+    workdir: Directory, created if it does not exist.
     parts: Parts of the experiment.
     clock: Clock whose phases appear in the summary.
 
   Raises:
     UserError: The directory cannot be written to, is used by another job,
-      contains another run or one beyond this length, or is not the same for all
+      contains another run or one longer than this, or is not the same for all
       processes.
   """
 
@@ -85,7 +85,7 @@ class RunDirectory:
     latest = self.store.latest_step()
     self.first_step, self.position = 0, Position()
     self.evaluation_due = False
-    # Read before the step is compiled, which may take long.
+    # Read before the step is compiled, which may take a while.
     self._start = initial_state.find(parts) if latest is None else None
     if latest is not None:
       saved = self.store.metadata(latest)
@@ -112,7 +112,7 @@ class RunDirectory:
     self.best_checkpoint = BestCheckpoint(config, self.store)
     self._find_best()
     if self.evaluation_due:
-      # It may have been caught up with before the run was killed.
+      # It may have been completed before the run was killed.
       known = self._records is not None and self._records.has_evaluation(
         self.first_step
       )
@@ -124,7 +124,7 @@ class RunDirectory:
 
   @property
   def records_path(self) -> epath.Path:
-    """Directory for the records; a local one if the workdir is in a bucket."""
+    """Returns the directory of records, a local one if this is in a bucket."""
     return self._records.path if self._records else self.path
 
   def track(self) -> None:
@@ -133,13 +133,13 @@ class RunDirectory:
       self._records.track()
 
   def go_back(self, step: int) -> tuple[int, Position] | None:
-    """Makes the run resume from `step` or the newest complete save before it.
+    """Makes the run resume from `step` or the latest complete save before it.
 
     Later checkpoints and lines of metrics are removed.
 
     Returns:
-      The step to resume from and the position there; None if there is none, in
-      which case nothing changes. Step 0 is always available.
+      The step to resume from and the position there; None, without any changes,
+      if there is none. Step 0 is always available.
 
     Raises:
       UserError: A pending save failed, and `config.checkpoint.on_save_error` is
@@ -161,9 +161,9 @@ class RunDirectory:
   def saves_due(self) -> dict[int, int]:
     """Returns step -> interval of the saves that were due when they were made.
 
-    Excludes saves made because the run was asked to stop or a metric was the
-    best, and those for which this cannot be read. The interval may have been
-    changed since.
+    Excludes saves made because the run was asked to stop or a metric was best,
+    and those for which this cannot be read. The interval may have changed
+    since.
 
     Raises:
       UserError: As for `go_back`.
@@ -172,7 +172,7 @@ class RunDirectory:
       self.store.wait()
     found = {}
     for step in self.store.all_steps():
-      # What is damaged is set aside when the run goes back.
+      # Damaged steps are set aside when the run goes back.
       with contextlib.suppress(UserError, ValueError, KeyError, TypeError):
         config = self.store.metadata(step)["config"]
         every = self._parts.steps(config["checkpoint"]["every_steps"])
@@ -207,10 +207,11 @@ class RunDirectory:
       step: Number of updates done.
       state: State after these updates.
       position: Position of the next batch.
-      evaluation_due: Leaves an evaluation of this step to the next start.
+      evaluation_due: True to leave the evaluation of this step to the next
+        start.
 
     Raises:
-      UserError: Another job has taken the directory over, or a save failed and
+      UserError: Another job has taken over the directory, or a save failed and
         `config.checkpoint.on_save_error` is not 'continue'.
     """
     self.check()
@@ -218,7 +219,7 @@ class RunDirectory:
       self.store.wait()
     self._unsaved = None
     if self._records:
-      self._records.upload()  # Lines up to a step come before its checkpoint.
+      self._records.upload()  # Lines up to a step precede its checkpoint.
     metadata = self._metadata()
     metadata |= position.metadata() | {"evaluation_due": evaluation_due}
     with self._alarm():
@@ -241,7 +242,7 @@ class RunDirectory:
 
   @property
   def is_ours(self) -> bool:
-    """True on the process that writes the records, unless a job took over."""
+    """Returns True on the process that writes records, unless superseded."""
     return self._is_first and not (self._lock and self._lock.is_lost)
 
   def check(self) -> None:
@@ -268,7 +269,7 @@ class RunDirectory:
         raise self._ending(error) from error
 
   def _ending(self, error: SaveError) -> UserError:
-    """The error that ends the run; a restart may fix the network."""
+    """Returns the error that ends the run; a restart may fix the network."""
     is_lost = jax.process_count() > 1 and liveness.is_of_network(
       error.__cause__
     )
@@ -293,7 +294,7 @@ class RunDirectory:
     )
 
   def mark(self, step: int) -> None:
-    """Records, from time to time, the seconds of this start up to `step`."""
+    """Periodically records the seconds of this start up to `step`."""
     if self._records:
       self._records.mark(step)
 
@@ -343,7 +344,7 @@ class RunDirectory:
       raise problem
 
   def _abandon(self) -> None:
-    """Leaves the records to the job that has taken the directory over."""
+    """Leaves the records to the job that has taken over the directory."""
     with contextlib.suppress(SaveError):
       self.store.close()
     if self._records:
@@ -359,7 +360,7 @@ class RunDirectory:
     return self
 
   def __exit__(self, kind: type | None, *unused: object) -> None:
-    """A run that an error ends is left with its saves finished and named."""
+    """Completes and names the saves of a run that an error ends."""
     if kind is not None and not self._is_ending:
       diverged = issubclass(kind, DivergedError)
       with contextlib.suppress(UserError):  # Already logged.
@@ -367,7 +368,7 @@ class RunDirectory:
 
 
 def _kept_to_go_back(parts: Run) -> tuple[int, int] | None:
-  """The saves that `config.faults` may ask for, as of `CheckpointStore`."""
+  """Returns the saves that `config.faults` may need: `keep_multiples`."""
   config = parts.config
   if config.faults.not_finite != "roll_back":
     return None
@@ -380,8 +381,8 @@ def _make_writable(path: epath.Path) -> None:
     with buckets.as_os_error(path):
       path.mkdir(parents=True, exist_ok=True)
       probe = path / f".writable-{jax.process_index()}"
-      probe.write_bytes(bytes(4096))  # A full disk takes empty files.
-      probe.unlink(missing_ok=True)  # Another job may be looking too.
+      probe.write_bytes(bytes(4096))  # A full disk accepts empty files.
+      probe.unlink(missing_ok=True)  # Another job may be probing too.
   except OSError as error:
     raise UserError(
       f"The workdir {path} cannot be written to"
@@ -390,7 +391,7 @@ def _make_writable(path: epath.Path) -> None:
 
 
 def _lock(path: epath.Path) -> WorkdirLock | None:
-  """The first process holds the directory for all.
+  """Locks the directory on the first process, for all.
 
   Raises:
     UserError: Another job holds it; raised on all processes.

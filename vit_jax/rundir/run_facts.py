@@ -12,7 +12,7 @@ from vit_jax.config import schema
 
 
 def facts(config: schema.Config, params: Any) -> dict[str, Any]:
-  """Facts for the summary and for trackers, of JSON types.
+  """Returns facts for the summary and trackers, as JSON types.
 
   Args:
     config: The resolved config.
@@ -33,6 +33,6 @@ def facts(config: schema.Config, params: Any) -> dict[str, Any]:
 
 
 def _command() -> str:
-  """The command line, as a shell would take it."""
+  """Returns the command line, quoted for a shell."""
   program = os.path.basename(sys.argv[0]).removesuffix(".py")
   return shlex.join(["python", "-m", f"vit_jax.{program}", *sys.argv[1:]])

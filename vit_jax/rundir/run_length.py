@@ -8,18 +8,18 @@ from vit_jax.processes import agreement
 
 
 def check(workdir: epath.Path, step: int, total_steps: int) -> None:
-  """Checks that a run has not gone beyond its length; all processes call it.
+  """Checks that a run does not exceed its length; all processes call it.
 
-  A run that ended there and was evaluated may be started again with any length,
+  A run that ended there and was evaluated may be restarted with any length,
   because nothing is left to do.
 
   Args:
     workdir: Directory of the run.
-    step: Number of updates of its newest checkpoint.
+    step: Number of updates of its latest checkpoint.
     total_steps: New length of the run.
 
   Raises:
-    UserError: The run has gone beyond it; raised on all processes.
+    UserError: The run exceeds it; raised on all processes.
   """
   if step <= total_steps:
     return

@@ -81,7 +81,7 @@ class RunRecords:
       raise
 
   def _write_descriptions(self) -> None:
-    """Writes what tells readers of the directory what the run is."""
+    """Writes files that describe the run to readers of the directory."""
     config, facts = self._parts.config, self._parts.facts
     run_files.write_config(self.path, config)
     records.write_json(
@@ -95,7 +95,7 @@ class RunRecords:
   def _open_metrics(self, step: int, position: Position) -> None:
     self._metrics = records.MetricsFile(self.metrics_path, last_step=step)
     self._step, self._values = step, {}
-    # A step, and the images that batches were made of up to it.
+    # A step and the number of images in batches up to it.
     self._seen = step, position.first_example
     for line in records.read_lines(self.metrics_path):
       self._values.update(line)
@@ -133,7 +133,7 @@ class RunRecords:
       self._trackers.write(step, metrics)
 
   def mark(self, step: int) -> None:
-    """Records, from time to time, the seconds of this start up to `step`."""
+    """Periodically records the seconds of this start up to `step`."""
     self._goodput.mark(step)
 
   def upload(self) -> None:
@@ -147,7 +147,7 @@ class RunRecords:
     self._goodput.mark(step, is_saved=True)
 
   def went_back(self, step: int, position: Position) -> None:
-    """Drops the lines after `step`, and counts their seconds as lost."""
+    """Drops the lines after `step` and counts their seconds as lost."""
     self._metrics.close()
     self._open_metrics(step, position)
     self._goodput.went_back(step)
@@ -158,10 +158,10 @@ class RunRecords:
     best: best_metric.Best | None,
     facts: Mapping[str, str],
   ) -> None:
-    """Writes the summary, and ends the trackers and the upload.
+    """Writes the summary and ends the trackers and the upload.
 
-    The trackers are ended after everything that a restart needs is written. A
-    mistake in the command for a finished run leaves its summary unchanged.
+    The trackers end after everything that a restart needs is written. A mistake
+    in a command for a finished run leaves its summary unchanged.
 
     Args:
       status: 'running', 'finished', 'preempted', 'interrupted', 'diverged' or
@@ -184,7 +184,7 @@ class RunRecords:
     self._spool.close()
 
   def _has_ended(self) -> bool:
-    """True if the records say that the run finished in an earlier start."""
+    """Returns True if the records say that an earlier start finished it."""
     return records.read_json(self.path / _SUMMARY).get("status") == "finished"
 
   def _write_summary(
@@ -221,7 +221,7 @@ class RunRecords:
     )
 
   def abandon(self) -> None:
-    """Leaves the records to the job that has taken the directory over."""
+    """Leaves the records to the job that has taken over the directory."""
     self._metrics.close()
     self.fail()
     self._spool.abandon()

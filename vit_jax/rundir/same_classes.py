@@ -1,4 +1,4 @@
-"""Check that the classes of a run's data are those of its head."""
+"""Check that the classes of a run's data match its head."""
 
 import itertools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Comparison of the arrays of a saved state with those of the run's state."""
+"""Comparison of a saved state's arrays with those of the run's state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ _NAMED = 4
 def misfits(saved: Mapping[str, tuple[int, ...]], state: Any) -> str:
   """Returns a clause that names the arrays that differ; "" if none do.
 
-  If parameters differ, only they are named, because the optimizer's arrays
-  differ with them.
+  If parameters differ, only they are named, because the optimizer's arrays then
+  differ as well.
 
   Args:
     saved: Shapes of the saved state, by path.

@@ -13,7 +13,7 @@ def check(workdir: epath.Path) -> None:
   """Checks that all processes see the lock that process 0 holds.
 
   Raises:
-    UserError: Some processes do not; raised on all processes.
+    UserError: Some processes do not see it; raised on all processes.
   """
   if jax.process_count() == 1:
     return

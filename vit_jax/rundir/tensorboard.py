@@ -1,7 +1,7 @@
 """TensorBoard events, through TensorFlow's own writer.
 
 `clu.metric_writers` would import Keras and scikit-learn at every start, for a
-callback of TensorBoard's hyperparameter plugin.
+callback in TensorBoard's hyperparameter plugin.
 """
 
 import logging
@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 class TensorBoard:
   """Writes scalars to event files in the background.
 
-  Values that cannot be written, as on a full disk, are missing only in
+  Values that cannot be written, for example on a full disk, are missing only in
   TensorBoard, not in `metrics.jsonl`.
 
   Args:
@@ -45,7 +45,7 @@ class TensorBoard:
   def _attempt(self, write: Callable[..., None], *args) -> None:
     try:
       write(*args)
-    except Exception as error:  # The thread's future would keep it in silence.
+    except Exception as error:  # The thread's future would hide it.
       if not self._told:
         reason = " ".join(str(error).split())[:200]
         _logger.error("ALARM: TensorBoard's events are incomplete: %s", reason)

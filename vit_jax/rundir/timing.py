@@ -11,7 +11,7 @@ class Clock:
   """Adds up seconds by phase: 'start', 'compile', 'data', 'step', ...
 
   Attributes:
-    seconds: Seconds of each phase that has ended.
+    seconds: Seconds of each completed phase.
     current: Current phase, or None.
   """
 
@@ -32,24 +32,24 @@ class Clock:
       self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
 
   def total(self) -> float:
-    """Seconds since the clock was created."""
+    """Returns the seconds since the clock was created."""
     return time.monotonic() - self._begin
 
   def summary(self) -> dict[str, float]:
-    """{'total_seconds': ..., 'compile_seconds': ...}."""
+    """Returns {'total_seconds': ..., 'compile_seconds': ...}."""
     phases = {f"{name}_seconds": s for name, s in self.seconds.items()}
     return {"total_seconds": self.total(), **phases}
 
 
 class Throughput:
-  """Rates between two log lines, without the time of evaluations and saves.
+  """Rates between log lines, excluding the time of evaluations and saves.
 
   Args:
     clock: Clock of the run; its phases 'evaluate' and 'save' do not count.
     batch_size: Examples per step.
     flops_per_step: Model FLOPs of a step, forward and backward.
     device_kind: Name of the accelerator in jax.
-    num_devices: Devices of all processes.
+    num_devices: Number of devices of all processes.
   """
 
   _EXCLUDED = ("evaluate", "save", "report")
@@ -78,7 +78,7 @@ class Throughput:
     return busy, seconds.get("data", 0.0)
 
   def since_last(self, steps: int) -> dict[str, float]:
-    """The `perf/` metrics of the last `steps` steps."""
+    """Returns the `perf/` metrics of the last `steps` steps."""
     mark = self._mark()
     elapsed = max(mark[0] - self._last[0], 1e-9)
     waited = mark[1] - self._last[1]

@@ -1,16 +1,16 @@
-"""Lock that allows one job at a time in a workdir.
+"""A lock that allows one job at a time in a workdir.
 
 The file `run.lock` names the job that writes there. On the same machine, the
 job's process shows whether it is alive; on others and in copies of the workdir,
 the file's modification time does, which the job renews. Only file system times
-are compared, never the clocks of hosts. So a killed job does not block others.
+are compared, never host clocks. A killed job therefore does not block others.
 
-In a bucket the lock is an object that is created, renewed and replaced under
+In a bucket, the lock is an object that is created, renewed and replaced under
 the storage's preconditions: of two jobs that start together, exactly one gets
 it, and a job that has lost it cannot renew it.
 
-`filelock` and `fcntl.flock` are not used because they exclude processes of one
-machine, and are not reliable over network file systems; they do not support
+`filelock` and `fcntl.flock` are not used because they exclude only processes on
+one machine and are unreliable on network file systems. They do not support
 buckets, and can neither name the holder nor detect that it died on another
 host.
 """
@@ -33,9 +33,9 @@ from vit_jax.rundir import lock_files
 
 NAME = "run.lock"
 RENEW_SECONDS = 10
-# Without a sign of life for as long as this, a job elsewhere counts as dead.
+# A job elsewhere counts as dead after this long without a sign of life.
 DEAD_SECONDS = 60
-# Runs on while the machine sleeps, where there is such a clock.
+# Keeps running while the machine sleeps, if there is such a clock.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class WorkdirLock:
     workdir: Existing directory.
 
   Raises:
-    UserError: Another job holds it, naming host and process.
+    UserError: Another job holds it; the message names host and process.
     OSError: The lock cannot be written.
   """
 
@@ -82,13 +82,13 @@ class WorkdirLock:
 
   @property
   def is_lost(self) -> bool:
-    """True if another job has taken the workdir over."""
+    """Returns True if another job has taken over the workdir."""
     return bool(self._lost_to)
 
   def check(self) -> None:
-    """Raises UserError if another job has taken the workdir over."""
+    """Raises UserError if another job has taken over the workdir."""
     if not self._lost_to and _now() - self._tried > DEAD_SECONDS:
-      # The process was stopped for so long that it may have seemed dead.
+      # The process was stopped so long that it may have seemed dead.
       self._renew()
     if self._lost_to:
       raise UserError(
@@ -111,27 +111,27 @@ class WorkdirLock:
           self._file.remove(version)
 
   def _try(self) -> bool:
-    """Takes the lock if it is free; False: ask again.
+    """Takes the lock if it is free; False means to try again.
 
     Raises:
       UserError: Its holder is alive.
     """
     with self._file.alone():
       holder, version = self._read()
-      if holder == self._owner:  # Written before, though no answer said so.
+      if holder == self._owner:  # Already written, despite no response.
         return True
       if holder and not self._is_dead(holder):
         self._wait_for(holder, version)
         return False
       try:
         self._file.write(self._text, version)
-      except lock_files.ChangedError:  # Another was quicker, or an answer lost.
+      except lock_files.ChangedError:  # Another won, or a response was lost.
         return False
       self._dead = holder
       return True
 
   def _wait_for(self, holder: dict[str, Any], version: int) -> None:
-    """Raises UserError at a sign of life."""
+    """Waits for the holder; raises UserError at a sign of life."""
     if holder["machine"] == self._owner["machine"]:
       self._refuse(holder)
     if self._seen is None:
@@ -146,7 +146,7 @@ class WorkdirLock:
 
   def _is_dead(self, holder: dict[str, Any]) -> bool:
     if holder["machine"] == self._owner["machine"]:
-      # A lock of this very process is one that an earlier run in it left.
+      # A lock of this process was left by an earlier run in it.
       return (
         holder["pid"] == self._owner["pid"]
         or _started(holder["pid"]) != holder["started"]
@@ -167,9 +167,9 @@ class WorkdirLock:
       self._renew()
 
   def _renew(self) -> None:
-    """Gives a sign of life, or finds that the lock is lost."""
+    """Gives a sign of life, or detects that the lock is lost."""
     if not self._renewing.acquire(timeout=RENEW_SECONDS):
-      return  # The other thread's storage does not answer.
+      return  # The other thread's storage does not respond.
     try:
       # An error may be temporary; the next renewal tries again.
       with contextlib.suppress(OSError), buckets.as_os_error(self._workdir):
@@ -182,11 +182,11 @@ class WorkdirLock:
       self._renewing.release()
 
   def _renew_once(self) -> None:
-    """Raises ChangedError if the lock changed meanwhile."""
+    """Raises ChangedError if the lock has changed in the meantime."""
     now = _now()
     holder, version = self._read()
     if holder == self._owner or (
-      # Someone has removed it.
+      # Someone removed it.
       holder is None and now - self._renewed <= DEAD_SECONDS
     ):
       self._file.renew(self._text, version)
@@ -199,7 +199,7 @@ class WorkdirLock:
     return json.dumps(self._owner) + "\n"
 
   def _read(self) -> tuple[dict[str, Any] | None, int]:
-    """Holder of the lock and version; None if the file is no lock."""
+    """Returns the lock's holder and version; None if it is not a lock."""
     text, version = self._file.read()
     try:
       holder = json.loads(text)
@@ -210,7 +210,7 @@ class WorkdirLock:
 
 
 def _now() -> float:
-  """Seconds since a moment that does not change."""
+  """Returns seconds since a fixed moment."""
   return time.clock_gettime(_CLOCK)
 
 
@@ -227,7 +227,7 @@ def _this_process(machine: str) -> dict[str, Any]:
 
 
 def _machine() -> str:
-  """Tells apart what can see each other's processes: kernel and container."""
+  """Identifies the kernel and container, which share visible processes."""
   try:
     with open("/proc/sys/kernel/random/boot_id") as file:
       return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -236,10 +236,10 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-  """Start time of a process; None if there is no such process."""
+  """Returns the start time of a process; None if it does not exist."""
   try:
     with open(f"/proc/{pid}/stat") as file:
-      # Fields are counted after the name, which may hold spaces.
+      # Fields are counted after the name, which may contain spaces.
       state, *fields = file.read().rpartition(")")[2].split()
       return None if state in "ZX" else fields[18]
   except FileNotFoundError:

@@ -16,7 +16,7 @@ from vit_jax.rundir.trackers.contract import (
 )
 from vit_jax.rundir.trackers.memory import Memory
 
-# Lines that wait while a tracker is slow; later ones are left out.
+# Lines that may wait while a tracker is slow; later ones are dropped.
 _MAX_WAITING = 10_000
 _LINES_AT_ONCE = 50
 _SECONDS_BETWEEN_STARTS = 300.0
@@ -28,8 +28,8 @@ _logger = logging.getLogger(__name__)
 class Background:
   """A tracker that neither stops nor slows the run.
 
-  The first error is logged as a warning. A tracker that cannot be started is
-  retried from time to time. Lines that it refuses are written again with the
+  The first error is logged as a warning. Starting a tracker is retried from
+  time to time if it fails. Lines that it rejects are written again with the
   next ones and, if it accepts only those, once more separately. Lines that it
   never accepts remain in metrics.jsonl.
 
@@ -38,8 +38,9 @@ class Background:
     kind: Its entry in the registry; called in the thread.
     info: Description of the run.
     memory: Memory of the tracker.
-    earlier: Lines of earlier starts; those missing in the tracker are written.
-    max_waiting: Number of lines that may wait for the tracker.
+    earlier: Lines of earlier starts; those missing from the tracker are
+      written.
+    max_waiting: Maximum number of lines waiting for the tracker.
     seconds_between_starts: Seconds until a failed start is retried.
   """
 
@@ -75,7 +76,7 @@ class Background:
       self._tell("it is too slow")
 
   def finish(self, status: str) -> None:
-    """Asks the tracker to end, and returns at once."""
+    """Asks the tracker to end and returns immediately."""
     self._waiting.put(status)
     self._closing.set()
 
@@ -92,7 +93,7 @@ class Background:
     tracker = self._started()
     if tracker is None:
       return
-    # Of the last step one line may be there and another not.
+    # The last step may have some of its lines and not others.
     first = tracker.last_step + bool(self._memory.get("whole"))
     self._memory.set(whole=False)
     missing = [line for line in self._earlier if line[0] >= first]
@@ -118,7 +119,7 @@ class Background:
       self._kind.abandon()
 
   def _started(self) -> Tracker | None:
-    """The tracker; None if it could not be started until the run ended."""
+    """Returns the tracker; None if it could not be started in time."""
     while True:
       try:
         return self._try_to_start()
@@ -129,8 +130,8 @@ class Background:
         return None
 
   def _try_to_start(self) -> Tracker:
-    # Two libraries that are imported at once may both use `ast.parse`, with
-    # which CPython 3.11 fails by a SystemError if threads take turns in it.
+    # Two libraries imported at once may both use `ast.parse`, which fails with
+    # a SystemError in CPython 3.11 if threads interleave in it.
     for _ in range(_TRIES_OF_THE_INTERPRETER - 1):
       with contextlib.suppress(SystemError):
         return self._start()
@@ -144,7 +145,7 @@ class Background:
       raise
 
   def _next(self) -> tuple[list[Line], str | None]:
-    """The lines that wait, some at a time, and the status at the end."""
+    """Returns some waiting lines at a time, and the status at the end."""
     lines: list[Line] = []
     item = self._waiting.get()
     while not isinstance(item, str):
@@ -155,12 +156,12 @@ class Background:
     return lines, item
 
   def _write(self, tracker: Tracker, lines: Sequence[Line]) -> None:
-    """Writes the lines that were refused before, and these."""
+    """Writes the previously rejected lines and these."""
     all_lines = [*self._refused, *lines]
     if self._takes(tracker, all_lines):
       self._refused = []
     elif self._refused and lines and self._takes(tracker, lines):
-      # They were refused for what is in them, or an outage has just ended.
+      # They were rejected for their contents, or an outage has just ended.
       self._takes(tracker, self._refused)
       self._refused = []
     else:
@@ -187,10 +188,10 @@ class Background:
 
 
 def _forget_half_imported(package: str) -> None:
-  """Lets the next import of a package begin anew.
+  """Lets the next import of a package start from scratch.
 
-  Python forgets a package whose import failed, but not the modules within it,
-  and these are not set as attributes of the package when it is imported again.
+  Python forgets a package whose import failed, but not its submodules, and
+  these are not set as attributes of the package when it is imported again.
   """
   if package in sys.modules:
     return

@@ -1,6 +1,6 @@
 """The interface of trackers.
 
-To add one, write a file like `vit_jax.rundir.trackers.mlflow` and a line in
+To add one, write a file like `vit_jax.rundir.trackers.mlflow` and add a line to
 `vit_jax.registry.TRACKERS`. A tracker may block and may raise: it is called in
 a separate thread, and its errors are logged as warnings.
 """
@@ -14,7 +14,7 @@ from vit_jax.rundir.trackers.memory import Memory
 
 DEFAULT_PROJECT = "vit_jax"
 
-# A step and the metrics measured there.
+# A step and its metrics.
 Line = tuple[int, Mapping[str, float | int]]
 
 
@@ -28,7 +28,7 @@ class RunInfo:
     group: `config.log.group`.
     directory: Local directory for the tracker's files.
     config: The resolved config, nested.
-    facts: Workdir, command, versions and so on, of JSON types, nested.
+    facts: Workdir, command, versions and so on, as nested JSON types.
   """
 
   project: str | None
@@ -45,7 +45,7 @@ class Tracker(Protocol):
 
   Attributes:
     last_step: Last step of earlier starts that the library is known to have; -1
-      if it has none. Later lines of metrics.jsonl are written again.
+      if none. Later lines of metrics.jsonl are written again.
   """
 
   last_step: int
@@ -67,9 +67,9 @@ class TrackerKind:
 
   Attributes:
     package: Package that `start` imports, named as in `pip install`.
-    start: Function that begins a run, or resumes the one in its memory.
-    abandon: Function that gives up a library that failed or hangs, so that it
-      does not keep the process from ending; it may hang itself.
+    start: Function that starts a run, or resumes the one in its memory.
+    abandon: Function that abandons a library that failed or hangs, so that it
+      does not prevent the process from ending; it may itself hang.
   """
 
   package: str

@@ -1,4 +1,4 @@
-"""File in which trackers store the ids of their runs between starts."""
+"""A file in which trackers store run ids between starts."""
 
 import contextlib
 import pathlib
@@ -14,7 +14,7 @@ class Memory:
   """The values that one tracker stores in the workdir.
 
   Args:
-    path: File that trackers share.
+    path: File shared by trackers.
     name: Name of the tracker.
     lock: Lock of that file.
   """
@@ -30,10 +30,10 @@ class Memory:
     return self._values.get(key, default)
 
   def set(self, **values: Any) -> None:
-    """Stores values of JSON types; None removes one.
+    """Stores values of JSON types; None removes a value.
 
-    If the file cannot be written, as on a full disk, the next start may not
-    find the run; this is not treated as an error.
+    If the file cannot be written, for example on a full disk, the next start
+    may not find the run; this is not an error.
     """
     for key, value in values.items():
       self._values[key] = value

@@ -1,4 +1,4 @@
-"""MLflow, on a server or in a local database."""
+"""MLflow, on a server or with a local database."""
 
 import json
 import logging
@@ -52,7 +52,7 @@ def _start(info: RunInfo, memory: Memory) -> "_Mlflow":
 
 
 def _known_run(client: Any, run_id: str | None) -> Any:
-  """The run of an earlier start; None if the server has none."""
+  """Returns the run of an earlier start; None if the server has none."""
   from mlflow.exceptions import MlflowException
 
   if run_id is None:
@@ -67,7 +67,7 @@ def _known_run(client: Any, run_id: str | None) -> Any:
 
 
 class _Mlflow:
-  """A run of MLflow; its tag `step` is the last step that it holds."""
+  """An MLflow run; its tag `step` is the last step it has."""
 
   def __init__(self, client: Any, run: Any, info: RunInfo):
     self._client = client
@@ -79,7 +79,7 @@ class _Mlflow:
       for key, value in resolve.flatten(info.config).items()
     }
     known = run.data.params
-    # Parameters never change: what does in a later start is a tag.
+    # Parameters are immutable: anything that changes in a later start is a tag.
     changed = {
       name: value
       for name, value in params.items()
@@ -116,7 +116,7 @@ class _Mlflow:
       for name, value in values.items()
     ]
     for part in _parts(metrics, _METRICS_AT_ONCE):
-      # Lines that were refused may come after newer ones.
+      # Rejected lines may come after newer ones.
       self._newest = max(self._newest, part[-1].step)
       last = RunTag("step", str(self._newest))
       self._client.log_batch(self._id, metrics=part, tags=[last])
@@ -133,7 +133,7 @@ def _parts(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _name(key: str) -> str:
-  """A key of which MLflow takes every character."""
+  """Returns a key with only characters that MLflow accepts."""
   return _FOREIGN.sub("_", key)
 
 

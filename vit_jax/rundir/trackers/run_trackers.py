@@ -11,7 +11,7 @@ from vit_jax.rundir.trackers.background import Background
 from vit_jax.rundir.trackers.contract import Line, RunInfo
 from vit_jax.rundir.trackers.memory import FILE, Memory
 
-# More than wandb takes by itself; clusters give about as much before they kill.
+# More than wandb takes by itself; clusters allow about as much before a kill.
 _SECONDS_TO_FINISH = 30.0
 
 
@@ -19,9 +19,9 @@ class RunTrackers:
   """Sends the metrics of a run to trackers, each in a separate thread.
 
   Args:
-    names: Trackers, of `registry.TRACKERS`.
+    names: Names of trackers in `registry.TRACKERS`.
     info: Description of the run.
-    earlier: Lines of metrics.jsonl, of earlier starts of the run.
+    earlier: Lines of metrics.jsonl from earlier starts of the run.
     seconds_to_finish: Maximum seconds that `finish` waits.
   """
 
@@ -43,15 +43,15 @@ class RunTrackers:
       self._trackers.append(Background(name, kind, info, memory, lines))
 
   def write(self, step: int, metrics: Mapping[str, float | int]) -> None:
-    """Queues a line of metrics.jsonl; returns at once."""
+    """Queues a line of metrics.jsonl; returns immediately."""
     for tracker in self._trackers:
       tracker.write(step, dict(metrics))
 
   def finish(self, status: str) -> None:
-    """Ends the trackers, and waits for them for a while.
+    """Ends the trackers and waits for them for a while.
 
     Args:
-      status: Status of the run, as of `Tracker.finish`.
+      status: Status of the run, as for `Tracker.finish`.
     """
     for tracker in self._trackers:
       tracker.finish(status)
@@ -61,7 +61,7 @@ class RunTrackers:
 
 
 def _line(record: Mapping[str, Any]) -> Line:
-  """Restores a line from JSON, in which null means NaN or infinity."""
+  """Restores a line from JSON, where null means NaN or infinity."""
   return record["step"], {
     name: math.nan if value is None else value
     for name, value in record.items()

@@ -19,7 +19,7 @@ def _start(info: RunInfo, memory: Memory) -> "_Trackio":
   import trackio
 
   if memory.get("name") is None:
-    # Trackio finds a run by its name, which another workdir may have too.
+    # Trackio finds a run by name, which another workdir may share.
     memory.set(name=f"{info.name}-{secrets.token_hex(2)}")
   run = trackio.init(
     project=info.project or DEFAULT_PROJECT,
@@ -33,7 +33,7 @@ def _start(info: RunInfo, memory: Memory) -> "_Trackio":
 
 
 class _Trackio:
-  """A run of Trackio."""
+  """A Trackio run."""
 
   def __init__(self, run: Any, memory: Memory):
     self._run = run
@@ -41,7 +41,7 @@ class _Trackio:
     self._last_written = -1
     self.last_step = _last_step(run.project, run.name)
     if self.last_step < 0:
-      self.last_step = memory.get("step", -1)  # It is on a server.
+      self.last_step = memory.get("step", -1)  # The run is on a server.
 
   def write(self, lines: Sequence[Line]) -> None:
     for step, metrics in lines:
@@ -61,7 +61,7 @@ class _Trackio:
 
 
 def _last_step(project: str, run: str) -> int:
-  """Last step of a run in the database of this machine; -1 if it has none."""
+  """Returns the last step of a run in the local database; -1 if none."""
   import trackio
 
   path = trackio.TRACKIO_DIR / f"{project}.db"

@@ -33,7 +33,7 @@ def _start(info: RunInfo, memory: Memory) -> "_Wandb":
     "finish_timeout_raises": True,
   }
   if "WANDB_CONSOLE" not in os.environ:
-    settings["console"] = "off"  # A progress bar is no log.
+    settings["console"] = "off"  # A progress bar is not a log.
   init = functools.partial(
     wandb.init,
     project=info.project or os.environ.get("WANDB_PROJECT", DEFAULT_PROJECT),
@@ -49,13 +49,13 @@ def _start(info: RunInfo, memory: Memory) -> "_Wandb":
   mode = wandb.setup(wandb.Settings(silent=True)).settings.mode
   if mode not in ("online", "run"):
     return _Wandb(init(), home, memory)
-  # Without a key `init` would ask for one at a terminal.
+  # Without a key, `init` would ask for one on a terminal.
   if wandb.login(prompt=False, verify=False):
     try:
       return _Wandb(init(), home, memory)
     except wandb.Error as error:
       reason = " ".join(str(error).split())[:300].rstrip(".")
-    wandb.teardown()  # It would hold the run's id.
+    wandb.teardown()  # It would keep the run's id.
   else:
     reason = "no API key is known (`wandb login`, or WANDB_API_KEY)"
   _logger.warning("wandb keeps the run offline: %s.", reason)
@@ -63,11 +63,11 @@ def _start(info: RunInfo, memory: Memory) -> "_Wandb":
 
 
 def _supersede(home: pathlib.Path, memory: Memory) -> None:
-  """Marks the files of an offline start that was killed as not to be sent.
+  """Marks the files of a killed offline start as not to be sent.
 
-  wandb keeps up to 32 kB of them in memory, so they lack the last lines, or
-  are empty and keep `wandb sync` from sending any. All their lines are written
-  again.
+  wandb keeps up to 32 kB of them in memory, so the last lines are missing, or
+  the files are empty and prevent `wandb sync` from sending any. All their lines
+  are written again.
   """
   files = memory.get("unfinished")
   if files is None:
@@ -79,7 +79,7 @@ def _supersede(home: pathlib.Path, memory: Memory) -> None:
 
 
 class _Wandb:
-  """A run of wandb; the step is a metric, so it may decrease."""
+  """A wandb run; the step is a metric, so it may decrease."""
 
   def __init__(self, run: Any, home: pathlib.Path, memory: Memory):
     self._run = run
@@ -118,7 +118,7 @@ class _Wandb:
 
 
 def _abandon() -> None:
-  """Takes back wandb's exit handler, which waits for its own process."""
+  """Unregisters wandb's exit handler, which waits for wandb's process."""
   import wandb
 
   wandb.teardown()
