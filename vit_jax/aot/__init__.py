@@ -1,1 +1,1 @@
-"""Programs compiled or exported ahead of the machine that runs them."""
+"""Programs compiled or exported without the machine that runs them."""

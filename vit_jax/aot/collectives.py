@@ -1,4 +1,4 @@
-"""Exchanges between devices in a compiled program, and their duration."""
+"""Exchanges between devices in a compiled program, and their durations."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ KINDS = (
   "all-to-all",
   "collective-permute",
 )
-# Sums over slices leave a slice through its hosts.
+# Sums over slices leave a slice via its hosts.
 BETWEEN_SLICES = "between-slices"
 
 
@@ -26,12 +26,12 @@ class Collective:
 
   Attributes:
     kind: One of `KINDS`, or `BETWEEN_SLICES`.
-    num_bytes: Bytes of the whole array on a device: the array that is reduced,
-      scattered or sent, or the result of a gather.
-    group: Number of devices that take part together.
+    num_bytes: Bytes of the whole array on a device: the array to reduce,
+      scatter or send, or the result of a gather.
+    group: Number of participating devices.
     channel: Channel shared by the parts of one exchange; None if it has no
       parts.
-    hosts: Hosts that the group is spread over, where a network joins them.
+    hosts: Number of hosts that the group spans, if a network connects them.
   """
 
   kind: str
@@ -41,13 +41,13 @@ class Collective:
   hosts: int = 1
 
   def seconds(self, accelerator: Accelerator) -> float | None:
-    """The shortest time, all links of all chips busy; None if not known.
+    """Returns the shortest time with all links busy; None if unknown.
 
-    A ring over the n chips of the group, where a chip sends (n - 1) / n of the
-    array's bytes, twice if it is reduced and then gathered. Half of the
-    interconnect's bytes a second leave the chip. Devices of one chip meet in
-    its memory. What a ring takes from host to host is divided among the
-    adapters of the host's members.
+    Assumes a ring over the n chips of the group, where a chip sends (n - 1) / n
+    of the array's bytes, or twice that if the array is reduced and then
+    gathered. Half of the interconnect's bytes per second leave the chip.
+    Devices of one chip exchange through its memory. Traffic from host to host
+    is divided among the adapters of the host's members.
     """
     if self.kind == BETWEEN_SLICES or not accelerator.interconnect:
       return None
@@ -65,7 +65,7 @@ class Collective:
       leaves = sent / members
       if self.kind == "collective-permute":
         leaves = sent
-      elif self.kind == "all-to-all":  # No ring: each sends its own.
+      elif self.kind == "all-to-all":  # Not a ring: each sends its own.
         leaves = self.num_bytes * (1 - 1 / self.hosts)
       seconds = max(seconds, leaves / (accelerator.network / 2))
     return seconds
@@ -77,14 +77,14 @@ def find(
   num_devices: int,
   devices_per_host: int | None = None,
 ) -> Collective | None:
-  """The exchange that an instruction is or begins; None if it is none.
+  """Finds the exchange that an instruction is or starts; None if neither.
 
   Args:
     computation: Computation that contains the instruction.
     instruction: Any instruction.
-    num_devices: Size of the group where the program names none.
-    devices_per_host: Devices of a host, in the order of their numbers; None:
-      hosts do not count.
+    num_devices: Size of the group if the program names none.
+    devices_per_host: Devices per host, in the order of their numbers; None to
+      ignore hosts.
   """
   opcode = instruction.opcode.removesuffix("-start")
   taken = sum(s.num_bytes for s in computation.operand_shapes(instruction))
@@ -96,11 +96,11 @@ def find(
     return None
   kind, num_bytes = opcode, taken
   if kind == "all-gather":
-    # The result of a start holds what went in beside what will come out.
+    # The result of a start holds its input along with its output.
     begins = instruction.opcode.endswith("-start")
     num_bytes = instruction.num_bytes - (taken if begins else 0)
   if kind == "all-reduce":
-    # What is sent has the result's type, whatever type goes in.
+    # The data sent has the result's type, regardless of the input's.
     num_bytes = instruction.num_bytes
   if kind == "all-reduce" and _keeps_a_part(computation, instruction):
     kind = "reduce-scatter"
@@ -120,9 +120,9 @@ def find(
 
 
 def _keeps_a_part(computation: Computation, instruction: Instruction) -> bool:
-  """Recognises a fusion that takes its part of a sum: a reduce-scatter.
+  """Detects a fusion that takes its part of a sum: a reduce-scatter.
 
-  Several sums in one are a tuple, and so are their parts.
+  Several combined sums are a tuple, and so are their parts.
   """
   root = computation[computation.root]
   parts = [root]
@@ -136,7 +136,7 @@ def _keeps_a_part(computation: Computation, instruction: Instruction) -> bool:
 
 
 def _sources(computation: Computation, name: str) -> tuple[str, ...]:
-  """An array, and the tuple that it is an element of."""
+  """Returns an array's name and that of the tuple it is an element of."""
   source = computation[name]
   if source.opcode == "get-tuple-element":
     return name, source.operands[0]
@@ -144,7 +144,7 @@ def _sources(computation: Computation, name: str) -> tuple[str, ...]:
 
 
 def _group(attributes: str, num_devices: int) -> list[int]:
-  """Numbers of the devices of a group; all where none is named."""
+  """Returns the device numbers of a group; all if none is named."""
   listed = re.search(r"replica_groups=\{\{([\d,]+)\}", attributes)
   if listed:
     return [int(device) for device in listed[1].split(",")]
@@ -165,9 +165,9 @@ def _group(attributes: str, num_devices: int) -> list[int]:
 
 
 def _group_of_axes(mesh: str, axes: str) -> list[int]:
-  """The first group along axes of a mesh, of "'a'=4,'b'=8" and "'b'".
+  """Returns the first group along mesh axes: "'a'=4,'b'=8" and "'b'".
 
-  A part of an axis, 'b':(2)4, is the one of 4 that follows a part of 2.
+  A sub-axis such as 'b':(2)4 is the part of size 4 after a part of size 2.
   """
   sizes = {name: int(n) for name, n in re.findall(r"'([^']+)'=(\d+)", mesh)}
   strides, stride = {}, 1

@@ -1,4 +1,4 @@
-"""Rates that follow from the seconds of a step: images/s, MFU, days."""
+"""Rates derived from the seconds of a step: images/s, MFU, days."""
 
 import dataclasses
 
@@ -12,15 +12,15 @@ class Estimate:
   """Estimated duration of a step and of a run.
 
   Attributes:
-    compute_seconds: Seconds of a step's arithmetic.
-    collective_seconds: Seconds of its exchanges.
-    overlapped_seconds: Seconds of the step where exchanges go on beside
-      arithmetic as its schedule has it; all other figures add the two.
+    compute_seconds: Seconds of arithmetic per step.
+    collective_seconds: Seconds of exchanges per step.
+    overlapped_seconds: Seconds of the step if exchanges overlap with arithmetic
+      as in its schedule; all other figures add the two.
     images_per_second: Images per second of all devices together.
-    utilization: Model FLOPs over the peak of all chips (MFU).
+    utilization: Model FLOPs relative to the peak of all chips (MFU).
     run_days: Days of the whole run.
-    device_days: `run_days` of all devices, as jax counts them: chips, but
-      cores of v2 and v3.
+    device_days: `run_days` times all devices, as jax counts them: chips, but
+      cores for v2 and v3.
   """
 
   compute_seconds: float
@@ -47,9 +47,9 @@ def estimate(
   model_flops: float | int,
   total_steps: int,
 ) -> Estimate:
-  """The times that follow from one device's arithmetic and exchanges.
+  """Derives times from one device's arithmetic and exchanges.
 
-  `batch_size` and `model_flops`, 3 x forward, are those of all devices.
+  `batch_size` and `model_flops` (3 x forward) are those of all devices.
   """
   step_seconds = compute_seconds + collective_seconds
   peak = num_devices * accelerator.flops_per_device

@@ -4,10 +4,10 @@
   network = export.deserialize(bytearray(open("photos.stablehlo", "rb").read()))
   logits = network.call(images)  # uint8 [n, S, S, 3] -> float32 [n, classes]
 
-The file holds StableHLO, which jax promises to run for at least six months
+The file contains StableHLO, which jax guarantees to run for at least six months
 after it was written, on CPU, NVIDIA GPU and TPU.
 
-Of a network with an image and a text tower there is a directory:
+A network with an image and a text tower becomes a directory:
 
   image.stablehlo   uint8 [n, S, S, 3] -> float32 [n, e], of unit length
   text.stablehlo    int32 [t, length] -> float32 [t, e], of unit length
@@ -34,7 +34,7 @@ from vit_jax.models import build as models_build
 from vit_jax.weights.contract import Weights
 
 PLATFORMS = ("cpu", "cuda", "tpu")
-# The format cannot hold more than 2 GiB; this much is left for the program.
+# The format is limited to 2 GiB; this much is reserved for the program.
 _MAX_PARAMETER_BYTES = 2**31 - 2**25
 
 
@@ -45,13 +45,13 @@ def write(
   dtype: str,
   tokenizer: Mapping[str, bytes] | None = None,
 ) -> None:
-  """Writes the file or the directory; nothing is left half written.
+  """Writes the file or directory; nothing is left partially written.
 
   Args:
-    path: Path that is free.
+    path: Path that does not exist yet.
     weights: Parameters and their architecture.
     dtype: As for `export`.
-    tokenizer: Files of the tokenizer of a text tower; None: it is not known.
+    tokenizer: Files of a text tower's tokenizer; None if it is unknown.
 
   Raises:
     UserError: As for `export`, or the path cannot be written to.
@@ -78,7 +78,7 @@ def write(
 def _towers_files(
   weights: Weights, dtype: str, tokenizer: Mapping[str, bytes] | None
 ) -> dict[str, bytes]:
-  """Contents by the name of the file."""
+  """Returns contents by file name."""
   files = {
     f"{tower}.stablehlo": content
     for tower, content in export_towers(
@@ -102,10 +102,10 @@ def _towers_files(
 def export(
   model: schema.Model, params: Any, *, dtype: str = "float32"
 ) -> bytes:
-  """The file's content, for any batch size.
+  """Returns the file's content, for any batch size.
 
   Args:
-    model: Architecture, with `num_classes` of the head (None: features).
+    model: Architecture, with `num_classes` of the head (None for features).
     params: Parameters of the model.
     dtype: Dtype of the parameters and of the computation: 'float32', or
       'bfloat16' for half the size.
@@ -125,16 +125,16 @@ def export(
 def export_towers(
   model: schema.Model, params: Any, *, dtype: str = "float32"
 ) -> dict[str, bytes]:
-  """The files' contents of a network of two towers, for any batch size.
+  """Returns the files of a two-tower network, for any batch size.
 
   Args:
     model: Architecture.
     params: Parameters of the model.
-    dtype: As of `export`.
+    dtype: As for `export`.
 
   Returns:
-    'image', a function of uint8 [n, S, S, 3], and 'text', one of int32
-    [t, length]; both give embeddings, float32 of unit length.
+    'image', a function of uint8 [n, S, S, 3], and 'text', a function of int32
+    [t, length]; both return float32 embeddings of unit length.
 
   Raises:
     UserError: The parameters of a tower are too large for the format.
@@ -159,7 +159,7 @@ def export_towers(
 
 
 def _built(model: schema.Model, params: Any, dtype: str) -> tuple[Any, Any]:
-  """The network, and its parameters in a dtype."""
+  """Builds the network, and converts its parameters to a dtype."""
   model = model.updated(dtype=dtype, attention="xla")
   network = models_build.create(model, num_classes=model.num_classes)
   return network, jax.tree.map(
@@ -184,7 +184,7 @@ def _images(model: schema.Model) -> tuple[int, ...]:
 def _program(
   function: Callable[..., Any], shape: tuple[int, ...], dtype: Any
 ) -> bytes:
-  """A function of one batch, serialised; `shape` is that of an example."""
+  """Serialises a function of one batch; `shape` is that of an example."""
   (batch,) = jax_export.symbolic_shape("batch")
   exported = jax_export.export(jax.jit(function), platforms=PLATFORMS)(
     jax.ShapeDtypeStruct((batch, *shape), dtype)

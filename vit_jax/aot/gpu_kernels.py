@@ -1,7 +1,7 @@
-"""Kernels of a program that XLA compiled for a GPU: bytes and FLOPs of each.
+"""Kernels of a program compiled by XLA for a GPU: bytes and FLOPs of each.
 
-The bytes are those that a kernel takes and gives, as if nothing stayed in a
-cache from one to the next.
+The bytes are those of a kernel's inputs and outputs, as if nothing stayed in a
+cache between kernels.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from vit_jax.aot.hlo_text import Computation, Instruction, Module, Shape
 
 PRODUCTS, ATTENTION = "products (cuBLAS)", "attention (cuDNN)"
 CONVOLUTIONS, FUSIONS, COPIES = "convolutions (cuDNN)", "fusions", "copies"
-# What no kernel does.
+# Operations that are not kernels.
 _FREE = {
   "after-all",
   "bitcast",
@@ -37,7 +37,7 @@ _LIBRARIES = (
   ("__cudnn$fmha", ATTENTION),
   ("__cudnn$conv", CONVOLUTIONS),
 )
-# Of these a kernel reads the part that it gives.
+# Operations of which a kernel reads only the part it returns.
 _SLICES = ("dynamic-slice", "slice", "gather")
 
 
@@ -46,7 +46,7 @@ class Kernel:
   """A kernel.
 
   Attributes:
-    kind: What it is, such as `FUSIONS`.
+    kind: Kind of the kernel, such as `FUSIONS`.
     num_bytes: Bytes that it reads and writes.
     flops: FLOPs of its matrix products.
   """
@@ -59,7 +59,7 @@ class Kernel:
 def kernel(
   module: Module, computation: Computation, instruction: Instruction
 ) -> Kernel | None:
-  """The kernel that an instruction is; None if it is none or an exchange."""
+  """Returns an instruction's kernel; None if it has none or exchanges."""
   opcode = instruction.opcode
   if opcode in _FREE or opcode.startswith(_EXCHANGES):
     return None
@@ -76,7 +76,7 @@ def kernel(
 
 
 def _of_library(computation: Computation, instruction: Instruction) -> Kernel:
-  """A kernel of a library, whose work space is not counted."""
+  """Returns a library kernel, without its workspace."""
   found = _TARGET.search(instruction.attributes)
   target = found[1] if found else "custom-call"
   kind = next(
@@ -91,7 +91,7 @@ def _of_library(computation: Computation, instruction: Instruction) -> Kernel:
     depth = math.prod(taken[0].dims[int(axis)] for axis in axes)
     flops = 2 * math.prod(given[0].dims) * depth
   elif kind == ATTENTION:
-    # Queries [images, tokens, heads, units], and keys; two products forward,
+    # Queries [images, tokens, heads, units] and keys; two products forward,
     # five backward.
     products = 5 if "Backward" in target else 2
     flops = products * 2 * math.prod(taken[0].dims) * taken[1].dims[1]
@@ -114,7 +114,7 @@ def _fused(
 
 
 def _read(inside: Computation, parameter: str, shape: Shape) -> int:
-  """Bytes that a fusion reads of an operand: all, or the parts it takes."""
+  """Counts bytes that a fusion reads of an operand: all, or slices of it."""
   total = 0
   for user in inside:
     if parameter not in user.operands:
@@ -130,7 +130,7 @@ def _read(inside: Computation, parameter: str, shape: Shape) -> int:
 
 
 def _written(inside: Computation, fusion: Instruction) -> int:
-  """Bytes that a fusion writes: its result, or the parts that it replaces."""
+  """Counts bytes that a fusion writes: its result, or the parts replaced."""
   root = inside[inside.root]
   parts = [root]
   if root.opcode == "tuple":

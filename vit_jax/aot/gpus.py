@@ -1,7 +1,7 @@
 """NVIDIA GPUs by name, such as 'h100:8', as devices to compile for.
 
-Needs jax's CUDA plugin, NVIDIA's compiler and, for cuDNN's attention, cuDNN;
-no GPU and no driver.
+Needs jax's CUDA plugin, NVIDIA's compiler and, for cuDNN's attention, cuDNN,
+but neither a GPU nor a driver.
 """
 
 import dataclasses
@@ -17,8 +17,9 @@ from vit_jax.sharding.topologies import Accelerator, find_accelerator
 
 _NAME = re.compile(r"([a-z]\w*):(\d+)(?:x(\d+))?", re.ASCII)
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
-# No GPU is there to try matrix products on: cuBLAS's are taken, as a GPU mostly
-# would, for XLA's own are sometimes of no size that runs.
+# There is no GPU to autotune matrix products on. cuBLAS's are used, as is
+# mostly the case on a GPU, because XLA's own sometimes have a size that cannot
+# run.
 OPTIONS: dict[str, str | bool] = {
   "xla_gpu_autotune_level": "0",
   "xla_gpu_enable_triton_gemm": False,
@@ -27,23 +28,23 @@ OPTIONS: dict[str, str | bool] = {
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-  """A GPU as XLA describes it to its compiler (openxla/xla, target_config).
+  """A GPU, as described to XLA's compiler (openxla/xla, target_config).
 
-  L4 and RTX 4090, which it has no file for, are described after NVIDIA's
-  datasheets and the limits of compute capability 8.9 in the CUDA C++
+  L4 and RTX 4090, for which XLA has no file, are described according to
+  NVIDIA's datasheets and the limits of compute capability 8.9 in the CUDA C++
   Programming Guide.
 
   Attributes:
-    kind: What jax calls it.
+    kind: Name in jax.
     capability: Compute capability.
-    cores: Streaming multiprocessors.
-    units: Units of a multiprocessor that multiply float32.
+    cores: Number of streaming multiprocessors.
+    units: float32 units per multiprocessor.
     clock: Cycles/s in 10^9.
     memory: Bytes of memory.
     bandwidth: Bytes/s to and from the memory.
     cache: Bytes of the second-level cache.
-    threads: Threads of a multiprocessor.
-    shared: Bytes of shared memory of a multiprocessor, and of a block at most.
+    threads: Threads per multiprocessor.
+    shared: Bytes of shared memory per multiprocessor, and maximum per block.
   """
 
   kind: str
@@ -58,7 +59,7 @@ class Gpu:
   shared: tuple[int, int]
 
   def description(self) -> str:
-    """The text of XLA's `GpuTargetConfigProto`."""
+    """Returns the text of XLA's `GpuTargetConfigProto`."""
     major, minor = self.capability
     return f"""
 platform_name: "CUDA"
@@ -156,12 +157,12 @@ GPUS = {
 
 @dataclasses.dataclass(frozen=True)
 class Hosts:
-  """Hosts of GPUs, all alike.
+  """Identical hosts of GPUs.
 
   Attributes:
     name: Key of `GPUS`.
     num_hosts: Number of hosts.
-    gpus_per_host: GPUs of each.
+    gpus_per_host: Number of GPUs per host.
   """
 
   name: str
@@ -186,7 +187,7 @@ class Hosts:
 
   @property
   def memory(self) -> int:
-    """Bytes of memory of a GPU."""
+    """Returns the bytes of memory of a GPU."""
     return GPUS[self.name].memory
 
   @property
@@ -198,7 +199,7 @@ class Hosts:
 
 
 def parse(name: str) -> Hosts | None:
-  """Reads 'h100:8' or 'h100:4x8', hosts x GPUs; None of what is no GPU.
+  """Parses 'h100:8' or 'h100:4x8' (hosts x GPUs); None if it is not a GPU.
 
   Raises:
     UserError: There are no hosts or no GPUs.
@@ -214,7 +215,7 @@ def parse(name: str) -> Hosts | None:
 
 
 def prepare_environment() -> None:
-  """Settings for compiling without a GPU; must come before jax is imported.
+  """Prepares for compiling without a GPU; call before importing jax.
 
   Raises:
     UserError: The CUDA plugin of jax or NVIDIA's compiler is not installed.
@@ -231,12 +232,12 @@ def prepare_environment() -> None:
   os.environ["JAX_PLATFORMS"] = "cpu"
   os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
   os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
-  with quiet.stderr():  # The plugin misses the driver.
+  with quiet.stderr():  # The plugin warns about the missing driver.
     importlib.import_module("jax")
 
 
 def check_cudnn(attention: str | None) -> None:
-  """Raises UserError if a step needs cuDNN, which is not installed."""
+  """Raises UserError if a step needs cuDNN and it is not installed."""
   if attention == "cudnn" and not _has_nvidia("cudnn"):
     raise UserError(
       "config.model.attention = 'cudnn' compiles with cuDNN's libraries, which"
@@ -246,7 +247,7 @@ def check_cudnn(attention: str | None) -> None:
 
 
 def devices(hosts: Hosts) -> list:
-  """The GPUs of a topology, which can be compiled for but not run on."""
+  """Returns the GPUs of a topology, for compiling only."""
   from jax.experimental import topologies
 
   description = topologies.get_topology_desc(

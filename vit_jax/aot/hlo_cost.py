@@ -1,10 +1,10 @@
 """Cost of a compiled step, summed over the whole program.
 
-XLA:TPU writes beside each fusion how many cycles it thinks it takes. What a
-kernel of our own takes is not among these estimates; `kernels` has bounds for
-them. XLA:GPU writes nothing of the kind, so that a GPU's kernels have bounds
-alone: the larger of the times that memory and matrix units need at their peak.
-A loop's body counts as often as it runs, branches count as the costliest.
+XLA:TPU annotates each fusion with an estimate of its cycles. These estimates do
+not include our own kernels, for which `kernels` has bounds. XLA:GPU has no such
+estimates, so a GPU's kernels have only bounds: the larger of the times that
+memory and matrix units need at their peak. A loop's body counts as often as it
+runs, and branches count as the most expensive one.
 """
 
 import collections
@@ -22,7 +22,7 @@ from vit_jax.sharding.topologies import Accelerator
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 _KNOWN_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-# Notes of the compiler to itself, and places in memory, which take no time.
+# Compiler annotations and memory locations, which take no time.
 _FREE_TARGETS = {
   "AllocateBuffer",
   "AssumeGatherIndicesInBound",
@@ -41,19 +41,19 @@ class Cost:
   """One device's share of a program.
 
   Attributes:
-    seconds: Seconds of arithmetic; on a GPU no more than a bound.
-    cycles: Cycles of the compiler's estimate plus the kernels' bounds; 0 on a
+    seconds: Seconds of arithmetic; on a GPU only a bound.
+    cycles: The compiler's estimate plus the kernels' bounds, in cycles; 0 on a
       GPU.
-    kernel_cycles: Cycles of the kernels' bounds alone.
-    kernel_calls: Number of kernel calls, with a bound or without.
-    flops: FLOPs of matrix products and convolutions, without kernels.
-    overlapped_seconds: Seconds of arithmetic and exchanges, one beside the
-      other where the program's schedule has it so.
-    collectives: Number of times that each exchange happens.
-    gpu_kernels: Number of a GPU's kernels of each kind.
-    gpu_bytes: Bytes that they read and write.
-    uncosted: Number of calls of each target or kernel without an estimate.
-    loops_of_unknown_length: Number of loops counted as if they ran once.
+    kernel_cycles: The kernels' bounds alone, in cycles.
+    kernel_calls: Number of kernel calls, with or without a bound.
+    flops: FLOPs of matrix products and convolutions, excluding kernels.
+    overlapped_seconds: Seconds of arithmetic and exchanges, overlapping where
+      the program's schedule has them overlap.
+    collectives: Number of occurrences of each exchange.
+    gpu_kernels: Number of GPU kernels of each kind.
+    gpu_bytes: Bytes that GPU kernels read and write.
+    uncosted: Number of calls per target or kernel without an estimate.
+    loops_of_unknown_length: Number of loops that are counted as running once.
   """
 
   seconds: float = 0.0
@@ -77,7 +77,7 @@ class Cost:
   loops_of_unknown_length: int = 0
 
   def add(self, other: "Cost", times: int = 1) -> None:
-    """Adds a part that runs so often."""
+    """Adds a part that runs `times` times."""
     self.seconds += times * other.seconds
     self.cycles += times * other.cycles
     self.kernel_cycles += times * other.kernel_cycles
@@ -95,14 +95,14 @@ class Cost:
         mine[name] += times * count
 
   def by_kernel(self) -> dict[str, dict[str, int]]:
-    """{'fusions': {'count': 2, 'bytes': 1024}}, most bytes first."""
+    """Returns {'fusions': {'count': 2, 'bytes': 1024}}, most bytes first."""
     return {
       kind: {"count": self.gpu_kernels[kind], "bytes": num_bytes}
       for kind, num_bytes in self.gpu_bytes.most_common()
     }
 
   def by_kind(self) -> dict[str, dict[str, int]]:
-    """{'all-reduce': {'count': 2, 'bytes': 1024}}, sorted by name."""
+    """Returns {'all-reduce': {'count': 2, 'bytes': 1024}}, sorted by name."""
     kinds: dict[str, dict[str, int]] = {}
     for one, count in self.collectives.items():
       entry = kinds.setdefault(one.kind, {"count": 0, "bytes": 0})
@@ -125,9 +125,9 @@ def cost(
   num_devices: int,
   devices_per_host: int | None = None,
 ) -> Cost:
-  """The cost, on one device, of a program that `num_devices` run together.
+  """Computes a program's cost on one of `num_devices` that run it together.
 
-  `devices_per_host` is for hosts that are joined by a network alone.
+  `devices_per_host` is for hosts connected only by a network.
   """
   reader = _Reader(module, accelerator, num_devices, devices_per_host)
   return reader.cost(module.entry)
@@ -138,7 +138,7 @@ def arithmetic(
 ) -> Iterator[tuple[Instruction, Cost]]:
   """Yields a program's instructions with their costs, without exchanges.
 
-  An instruction with a loop or a branch has the cost of what it runs.
+  The cost of a loop or branch instruction is that of what it runs.
   """
   reader = _Reader(module, accelerator, num_devices=1)
   computation = module[module.entry]
@@ -162,7 +162,7 @@ class _Reader:
     self._num_devices = num_devices
 
   def cost(self, name: str) -> Cost:
-    """Adds up a computation that control flow reaches."""
+    """Sums the cost of a computation reached by control flow."""
     computation, total = self._module[name], Cost()
     exchanges = {
       instruction.name: dict(self._exchanges(computation, instruction))
@@ -195,7 +195,7 @@ class _Reader:
   def arithmetic(
     self, computation: Computation, instruction: Instruction
   ) -> Cost:
-    """The cost of an instruction but for its own exchanges."""
+    """Returns the cost of an instruction, excluding its own exchanges."""
     part, clock = Cost(), self._accelerator.clock
     if clock is None:
       self._add_gpu_kernel(part, computation, instruction)
@@ -230,10 +230,10 @@ class _Reader:
   def _exchanges(
     self, computation: Computation, instruction: Instruction
   ) -> Iterator[tuple[Hashable, Collective]]:
-    """Yields exchanges that an instruction is, begins or is a part of.
+    """Yields exchanges that an instruction is, starts or is a part of.
 
-    An exchange that is spread over several fusions, to go on beside their
-    arithmetic, stands in each of them, with the same key.
+    An exchange that is spread over several fusions, to overlap with their
+    arithmetic, is yielded for each of them, with the same key.
     """
     if instruction.opcode != "fusion":
       one = collectives.find(
@@ -245,7 +245,7 @@ class _Reader:
     for name in instruction.called("calls"):
       for inner in self._module[name]:
         for _, one in self._exchanges(self._module[name], inner):
-          # A sum of which a part is kept is whole; many may share a channel.
+          # A sum of which a part is kept is complete; many may share a channel.
           is_spread = one.channel and one.kind != "reduce-scatter"
           yield one if is_spread else (instruction.name, inner.name), one
 
@@ -297,7 +297,7 @@ class _Reader:
       total.uncosted[target[1]] += 1
 
   def _trips(self, computation: Computation, loop: Instruction) -> int | None:
-    """Trip count of a loop that counts from 0 by 1; None if not found."""
+    """Returns the trip count of a loop from 0 by 1; None if not found."""
     known = _KNOWN_TRIPS.search(loop.attributes)
     if known:
       return int(known[1])
@@ -308,9 +308,9 @@ class _Reader:
   def _limits(
     self, name: str, arguments: dict[str, int | None]
   ) -> Iterator[int]:
-    """Whole numbers that something is compared with in a computation.
+    """Yields integers that values are compared with in a computation.
 
-    `arguments` has the values of those of its parameters that are constants.
+    `arguments` has the values of its constant parameters.
     """
     computation = self._module[name]
 

@@ -1,7 +1,7 @@
 """Reading HLO: `compiled.as_text()` or `lowered.as_text("hlo")` as objects.
 
-Only what a cost is made of is read: which instruction computes what from what,
-and which computation calls which. Everything else stays text.
+Only the parts needed for costs are parsed: instructions with their operands and
+results, and calls between computations. Everything else stays text.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Shape:
   def num_bytes(self) -> int:
     if self.dtype == "token":
       return 0
-    bits = _BITS.search(self.dtype)  # pred has none, and takes a byte.
+    bits = _BITS.search(self.dtype)  # pred has no digits and takes a byte.
     return math.ceil(math.prod(self.dims) * (int(bits[0]) if bits else 8) / 8)
 
 
@@ -55,7 +55,7 @@ class Instruction:
 
   @property
   def operands(self) -> list[str]:
-    """Names of the instructions whose results it takes."""
+    """Returns the names of the instructions whose results it uses."""
     if self.opcode in ("constant", "parameter"):
       return []
     return _NAME.findall(_COMMENT.sub("", self.arguments))
@@ -65,7 +65,7 @@ class Instruction:
     return sum(shape.num_bytes for shape in self.shapes)
 
   def called(self, *attributes: str) -> list[str]:
-    """Computations named by attributes such as 'calls' or 'body'."""
+    """Returns the computations in attributes such as 'calls' or 'body'."""
     names = []
     for attribute in attributes:
       found = re.search(
@@ -78,7 +78,7 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True)
 class Computation:
-  """Instructions by name, in their order."""
+  """Instructions by name, in order."""
 
   instructions: dict[str, Instruction]
   root: str
@@ -90,20 +90,20 @@ class Computation:
     return self.instructions[name]
 
   def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...]:
-    """Types of what an instruction takes, tuples laid open."""
+    """Returns the types of an instruction's operands, with tuples flattened."""
     return tuple(
       shape for name in instruction.operands for shape in self[name].shapes
     )
 
   @functools.cached_property
   def parameters(self) -> dict[int, str]:
-    """Names of the parameters by their number."""
+    """Returns the names of the parameters by number."""
     return {int(i.arguments): i.name for i in self if i.opcode == "parameter"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-  """A program: its computations by name, and the one it starts with."""
+  """A program: its computations by name, and its entry computation."""
 
   computations: dict[str, Computation]
   entry: str

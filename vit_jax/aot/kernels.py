@@ -1,7 +1,8 @@
-"""Lower bounds for our own kernels, whose cost the compiler does not know.
+"""Lower bounds for our own kernels, which the compiler cannot cost.
 
 A Pallas kernel is a custom call in the compiled program, without an estimate.
-`BOUNDS` has a lower bound for each of ours, from the shapes it is called with.
+`BOUNDS` has a lower bound for each of ours, computed from the shapes of its
+operands.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ from vit_jax.sharding.topologies import Accelerator
 TARGET = "tpu_custom_call"
 # Rows of a register.
 SUBLANES = 8
-# Of each head. Forward: q k^T and p v. Backward: q k^T, dv, dp, dq and dk.
+# Products per head. Forward: q k^T and p v. Backward: q k^T, dv, dp, dq and dk.
 NUM_PRODUCTS = {"forward": 2, "backward": 5}
 
 
@@ -35,24 +36,24 @@ class Call:
 
 
 def short_attention_cycles(call: Call, accelerator: Accelerator) -> float:
-  """Bound for a kernel of `vit_jax.models.layers.short_attention`.
+  """Bounds a kernel of `vit_jax.models.layers.short_attention`.
 
-  A time that the kernel cannot beat, not an estimate: the longer of what the
-  matrix units and the memory need for themselves. What a schedule loses
-  between the two, or in filling them, is not in it.
+  It is a time that the kernel cannot beat, not an estimate: the longer of the
+  times that the matrix units and the memory need on their own. It excludes what
+  a schedule loses between the two or in filling them.
 
-  - A matrix unit is a square, 256 a side on v6e and 128 before, and takes a
-    row against the numbers it holds in a cycle. Their number follows from the
-    datasheet: peak FLOP/s = units x side^2 x 2 x clock. A square that is
-    partly filled costs as much as a full one.
+  - A matrix unit is a square with a side of 256 on v6e and 128 before, and
+    multiplies a row by the numbers it holds in one cycle. The number of units
+    follows from the datasheet: peak FLOP/s = units x side^2 x 2 x clock. A
+    partly filled square costs as much as a full one.
   - The memory has the bandwidth of the datasheet, and every array crosses it
-    once. Arrays that the compiler leaves in vector memory do not, so where the
+    once. Arrays that the compiler leaves in vector memory do not, so if the
     memory takes longer, the bound is that of a call without such arrays.
-  - The vector units never take longest: 10 operations on each register of 1024
-    scores in the backward pass, 13 where a bias and a mask are added, of which
-    a core does 4 in a cycle (v4: 2), against the 5 x 8 rows of its products in
-    4 matrix units (v4: 4 a core). Those rates are the slots of an instruction
-    in libtpu's reports of utilisation,
+  - The vector units are never the bottleneck: they need 10 operations on each
+    register of 1024 scores in the backward pass, or 13 if a bias and a mask are
+    added, at 4 per cycle and core (v4: 2), compared with the 5 x 8 rows of its
+    products in 4 matrix units (v4: 4 per core). Those rates are the slots of an
+    instruction in libtpu's utilisation reports,
     `LIBTPU_INIT_ARGS='--xla_jf_dump_to=DIR --xla_jf_dump_llo_text=true'`.
 
   Args:
@@ -70,7 +71,8 @@ def short_attention_cycles(call: Call, accelerator: Accelerator) -> float:
   peak = 2 * side**2 * accelerator.clock
   num_units = accelerator.flops_per_device / peak
   rows = math.ceil(length / SUBLANES) * SUBLANES
-  # One side of each product's square are tokens, the other a head's numbers.
+  # Each product's square has tokens along one side, a head's numbers along the
+  # other.
   squares = math.ceil(length / side) * math.ceil(int(head_size) / side)
   products = batch * num_heads * NUM_PRODUCTS[direction]
   matrix = products * squares * rows / num_units
@@ -80,15 +82,15 @@ def short_attention_cycles(call: Call, accelerator: Accelerator) -> float:
   return max(matrix, moved / bandwidth * accelerator.clock)
 
 
-# The beginning of a kernel's name -> the fewest cycles that a call may take on
-# a device. The longest beginning counts.
+# Prefix of a kernel's name -> minimum cycles of a call on a device. The longest
+# prefix counts.
 BOUNDS: dict[str, Callable[[Call, Accelerator], float]] = {
   "short_attention_": short_attention_cycles,
 }
 
 
 def call(computation: Computation, instruction: Instruction) -> Call | None:
-  """The kernel that an instruction calls; None if it calls none."""
+  """Returns the kernel that an instruction calls; None if it calls none."""
   if f'custom_call_target="{TARGET}"' not in instruction.attributes:
     return None
   traced = re.search(
@@ -102,6 +104,6 @@ def call(computation: Computation, instruction: Instruction) -> Call | None:
 
 
 def bound(kernel: Call, accelerator: Accelerator) -> float | None:
-  """The fewest cycles of a call; None if it has no bound."""
+  """Returns the minimum cycles of a call; None if it has no bound."""
   known = [prefix for prefix in BOUNDS if kernel.name.startswith(prefix)]
   return BOUNDS[max(known, key=len)](kernel, accelerator) if known else None

@@ -1,8 +1,8 @@
 """FLOPs of the matrix products and convolutions of a compiled program.
 
-On a TPU a batched product is a convolution too, whose batch is a dimension of
-the window: most positions of that window meet padding or the holes of a
-dilation, and are not counted.
+On a TPU a batched product is also a convolution, with the batch as a dimension
+of the window. Most positions of that window meet padding or the holes of a
+dilation and are not counted.
 """
 
 import functools
@@ -17,7 +17,7 @@ _WINDOW = re.compile(r"\bwindow=\{([^}]*)\}")
 
 
 def flops(computation: Computation, instruction: Instruction) -> int:
-  """Two for each multiply-add; 0 for all but products and convolutions."""
+  """Counts two per multiply-add; 0 except for products and convolutions."""
   if instruction.opcode == "dot":
     return _dot(computation, instruction)
   if instruction.opcode == "convolution":
@@ -50,12 +50,12 @@ def _convolution(computation: Computation, instruction: Instruction) -> int:
     _valid_positions(inputs[axis], outputs[axis], **window[int(axis)])
     for axis in axes
   )
-  # `i` of the kernel counts the features of one group only.
+  # The kernel's `i` counts the features of one group only.
   return 2 * positions * outputs["b"] * outputs["f"] * kernel["i"]
 
 
 def _window(instruction: Instruction, rank: int) -> list[dict[str, int]]:
-  """The window's fields for each spatial dimension."""
+  """Returns the window's fields for each spatial dimension."""
   found = _WINDOW.search(instruction.attributes)
   text = dict(part.split("=") for part in found[1].split()) if found else {}
 
@@ -92,7 +92,7 @@ def _valid_positions(
   base_dilation: int,
   window_dilation: int,
 ) -> int:
-  """Pairs of a place of the result and a tap that meet an element."""
+  """Counts pairs of an output position and a tap that meet an element."""
   end = (input_size - 1) * base_dilation
   pairs = itertools.product(range(output_size), range(size))
   places = (at * stride + tap * window_dilation - low for at, tap in pairs)

@@ -1,4 +1,4 @@
-"""A device's memory in a compiled step, by what it is used for."""
+"""A device's memory in a compiled step, by purpose."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ from vit_jax.training.experiment import Experiment
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = r"([\d.]+)([KMGT]?)"
-# Said before and after memory is given out, respectively.
+# Reported before and after memory allocation, respectively.
 _OVERFLOWS = (
   re.compile(rf"\({_SIZE}\) exceeds available HBM \({_SIZE}\)"),
   re.compile(rf"Used {_SIZE} of {_SIZE} hbm"),
@@ -21,14 +21,14 @@ _OVERFLOWS = (
 
 @dataclasses.dataclass(frozen=True)
 class Overflow:
-  """A program that does not fit: bytes it needs and bytes there are."""
+  """A program that does not fit: needed and available bytes."""
 
   needed: int
   available: int
 
 
 def overflow(error: Exception) -> Overflow | None:
-  """Memory figures in an error of the compiler; None for any other error."""
+  """Reads the memory figures in a compiler error; None for other errors."""
   for pattern in _OVERFLOWS:
     found = pattern.search(str(error))
     if found:
@@ -40,9 +40,10 @@ def overflow(error: Exception) -> Overflow | None:
 
 
 def limit(device: jax.Device) -> int:
-  """Bytes that the compiler has on a TPU, less than the chip's memory.
+  """Returns the bytes available to the compiler on a TPU.
 
-  It is asked by a program that takes a terabyte.
+  This is less than the chip's memory, and found by compiling a program that
+  takes a terabyte.
   """
   huge = jax.ShapeDtypeStruct(
     (2**40,), jnp.uint8, sharding=SingleDeviceSharding(device)
@@ -60,11 +61,11 @@ def limit(device: jax.Device) -> int:
 def compiled_bytes(
   compiled: jax.stages.Compiled, *, at_peak: bool = False
 ) -> dict[str, int]:
-  """Arguments, outputs, aliased, temporaries and total of one device.
+  """Returns arguments, outputs, aliased, temporaries and total per device.
 
   Args:
     compiled: The program.
-    at_peak: Takes for the total what the compiler says is there at once.
+    at_peak: True to use the compiler's peak memory as the total.
   """
   stats = compiled.memory_analysis()
   sizes = {
@@ -85,7 +86,7 @@ def compiled_bytes(
 
 
 def argument_bytes(parts: Experiment) -> dict[str, int]:
-  """Bytes of the step's arguments on one device, without padding."""
+  """Returns the bytes of the step's arguments on a device, unpadded."""
   state, shardings = parts.abstract_state, parts.shardings
   batch = parts.abstract_batch()
   constants = parts.abstract_constants

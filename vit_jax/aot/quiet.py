@@ -1,4 +1,4 @@
-"""Keeps back what compilers write about a device that is not here."""
+"""Suppresses compiler output about an absent device."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stderr() -> Iterator[None]:
-  """Keeps what is written to standard error, by libraries too, from it."""
+  """Suppresses standard error, including that of libraries."""
   sys.stderr.flush()
   kept = os.dup(2)
   with tempfile.TemporaryFile() as sink:

@@ -1,4 +1,4 @@
-"""Compiling the very step that `train` runs, for devices that are not here."""
+"""Compiling the exact step that `train` runs, for absent devices."""
 
 import contextlib
 import dataclasses
@@ -27,21 +27,21 @@ from vit_jax.training.experiment import Experiment
 
 @dataclasses.dataclass(frozen=True)
 class Compilation:
-  """Facts about a step that are known before it runs.
+  """Facts about a step before it runs.
 
   Attributes:
     parts: Parts of the experiment.
-    topology: Topology that it is compiled for.
-    hbm_limit: Bytes of a device that are available to the compiler; of a GPU,
-      all of its memory.
+    topology: Topology it is compiled for.
+    hbm_limit: Bytes of a device available to the compiler; on a GPU, all of its
+      memory.
     hbm: Bytes of a device: arguments, outputs, aliased, temporaries, total;
-      None where the compiler gives no figure, as when the step does not fit.
-    arguments: Bytes of a device that each kind of argument takes.
-    cost: None where there is no program.
-    estimate: None where there is no program.
-    compile_seconds: Seconds that tracing and compiling took here.
-    text: Text of the compiled program; None where a compiler for TPUs makes
-      none, as the step does not fit. A compiler for GPUs always makes one.
+      None if the compiler gives no figure, such as when the step does not fit.
+    arguments: Bytes on a device by kind of argument.
+    cost: Cost of the program; None if there is no program.
+    estimate: Estimated times; None if there is no program.
+    compile_seconds: Seconds that tracing and compiling took on this machine.
+    text: Text of the compiled program; None if a TPU compiler produces none
+      because the step does not fit. A GPU compiler always produces one.
   """
 
   parts: Experiment
@@ -59,7 +59,7 @@ class Compilation:
     return self.text is not None and self.hbm["total"] <= self.hbm_limit
 
   def record(self) -> dict[str, Any]:
-    """The figures that scripts read, as plain JSON."""
+    """Returns the figures that scripts read, as plain JSON."""
     cost, times = self.cost, self.estimate
     more = {}
     if isinstance(self.topology, Hosts) and cost:
@@ -93,13 +93,13 @@ class Compilation:
 def build(
   config: schema.Config, devices: Sequence[jax.Device] | None = None
 ) -> Experiment:
-  """The experiment from its config alone, without looking for its data.
+  """Builds the experiment from its config alone, without its data.
 
-  The mesh is made of `devices`; None takes those of this process.
+  The mesh consists of `devices`; None for those of this process.
 
   Raises:
-    UserError: The config leaves open a value that only the data determine, or
-      does not fit the devices.
+    UserError: The config omits a value that only the data determine, or does
+      not fit the devices.
   """
   mesh = mesh_lib.create_mesh(config.mesh, devices)
   return experiment.build(config, facts.without_data(config), mesh)
@@ -126,7 +126,7 @@ def compile_step(
   arguments = memory.argument_bytes(parts)
   start = time.monotonic()
   lowered = parts.lower()
-  # A compiler for GPUs says on its way that there is too little memory.
+  # A GPU compiler logs along the way that there is too little memory.
   is_quiet = isinstance(topology, Hosts)
   try:
     with quiet.stderr() if is_quiet else contextlib.nullcontext():

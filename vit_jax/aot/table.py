@@ -12,7 +12,7 @@ from vit_jax.sharding.rules import format_bytes
 
 
 def describe(found: Compilation) -> str:
-  """Sections of aligned lines: memory, arithmetic, exchanges and time."""
+  """Formats aligned lines on memory, arithmetic, exchanges and time."""
   sections = [("Step", _step(found)), ("Memory of a device", _memory(found))]
   if found.cost:
     is_gpu = isinstance(found.topology, Hosts)

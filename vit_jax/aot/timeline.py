@@ -1,4 +1,4 @@
-"""Exchanges beside arithmetic, in the order of a program's schedule."""
+"""Exchanges overlapping with arithmetic, in a program's schedule order."""
 
 import dataclasses
 from collections.abc import Hashable
@@ -6,12 +6,12 @@ from collections.abc import Hashable
 
 @dataclasses.dataclass
 class Timeline:
-  """One device that computes while its links are busy with one exchange.
+  """A device that computes while its links are busy with one exchange.
 
-  Exchanges use the links in the order in which they begin.
+  Exchanges use the links in the order in which they start.
 
   Attributes:
-    now: Seconds since the beginning of the program.
+    now: Seconds since the start of the program.
   """
 
   now: float = 0.0
@@ -23,10 +23,10 @@ class Timeline:
     self.now += seconds
 
   def begin(self, exchange: Hashable, seconds: float) -> None:
-    """Begins an exchange that takes so long once the links are free."""
+    """Starts an exchange that takes `seconds` once the links are free."""
     self._links_free_at = max(self.now, self._links_free_at) + seconds
     self._ends[exchange] = self._links_free_at
 
   def wait(self, exchange: Hashable) -> None:
-    """Waits for the end of an exchange; one that never began has ended."""
+    """Waits for the end of an exchange; one that never started has ended."""
     self.now = max(self.now, self._ends.pop(exchange, 0.0))

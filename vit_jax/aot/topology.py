@@ -1,6 +1,7 @@
 """TPUs by name, such as 'v5e:16x16', as devices to compile for.
 
-Needs libtpu, the TPU's compiler, and no TPU. The names of GPUs lead to `gpus`.
+Needs libtpu, the TPU's compiler, but no TPU. Names of GPUs are passed to
+`gpus`.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from vit_jax.aot.gpus import Hosts
 from vit_jax.errors import UserError
 from vit_jax.sharding.topologies import Accelerator, find_accelerator
 
-# Dimensions of a slice's grid of chips, and an example.
+# Number of dimensions of a slice's grid of chips, and an example.
 GENERATIONS = {
   "v2": (2, "v2:4x4"),
   "v3": (2, "v3:16x16"),
@@ -23,21 +24,21 @@ GENERATIONS = {
   "v5p": (3, "v5p:4x4x4"),
   "v6e": (2, "v6e:16x16"),
 }
-# libtpu ends the process when it compiles for a longer side.
+# libtpu ends the process if it compiles for a longer side.
 _LONGEST_SIDE = {"v5e": 16}
-# Chips of a host; smaller grids are parts of one.
+# Chips per host; smaller grids are parts of one.
 _HOST = {2: (2, 2), 3: (2, 2, 1)}
 _NAME = re.compile(r"(?:(\d+)\*)?(v\w+):(\d+(?:x\d+)*)", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """Slices of TPUs, all of one form.
+  """Identical slices of TPUs.
 
   Attributes:
     generation: Name of a generation in `GENERATIONS`.
     grid: Chips of a slice along each dimension.
-    num_slices: Slices that are joined only by their hosts' network.
+    num_slices: Number of slices, connected only by their hosts' network.
   """
 
   generation: str
@@ -69,9 +70,9 @@ class Topology:
 
 
 def parse(name: str, num_slices: int | None = None) -> Topology | Hosts:
-  """Reads a name: 'v5e:16x16', '2*v5e:16x16' for two slices, or 'h100:8'.
+  """Parses a name: 'v5e:16x16', '2*v5e:16x16' for two slices, or 'h100:8'.
 
-  `num_slices` gives their number where the name does not.
+  `num_slices` is their number if the name does not give it.
 
   Raises:
     UserError: There is no such TPU or GPU.
@@ -131,10 +132,10 @@ def parse(name: str, num_slices: int | None = None) -> Topology | Hosts:
 
 
 def prepare_environment(topology: Topology | Hosts | None = None) -> None:
-  """Settings for compiling without the devices, before jax is imported.
+  """Prepares for compiling without the devices; call before importing jax.
 
   Args:
-    topology: What is compiled for; None: TPUs.
+    topology: Topology to compile for; None for TPUs.
 
   Raises:
     UserError: The compiler is not installed.
@@ -148,7 +149,7 @@ def prepare_environment(topology: Topology | Hosts | None = None) -> None:
       " pip install 'libtpu==0.0.51'. No TPU is needed."
     )
   os.environ["JAX_PLATFORMS"] = "cpu"
-  # There is no TPU that could be asked what it is.
+  # There is no TPU to query for its type.
   os.environ["TPU_SKIP_MDS_QUERY"] = "1"
   os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
   os.environ.setdefault("TPU_STDERR_LOG_LEVEL", "3")
@@ -156,7 +157,7 @@ def prepare_environment(topology: Topology | Hosts | None = None) -> None:
 
 
 def devices(topology: Topology | Hosts) -> list:
-  """The devices of a topology, which can be compiled for but not run on.
+  """Returns the devices of a topology, for compiling only.
 
   Raises:
     UserError: The compiler does not know the topology.
@@ -169,7 +170,7 @@ def devices(topology: Topology | Hosts) -> list:
 
   options = {}
   if topology.generation == "v4":
-    # As on real pods: jax then sees a chip, not its two cores.
+    # As on real pods: jax then sees a chip instead of its two cores.
     options["chip_config_name"] = "megacore"
   host = _HOST[len(topology.grid)]
   if math.prod(topology.grid) < math.prod(host):

@@ -1,4 +1,4 @@
-"""Compiling a step in several settings, to find the fastest that fits."""
+"""Compiling a step with several settings, to find the fastest that fits."""
 
 import dataclasses
 import itertools
@@ -28,10 +28,10 @@ _HEADER = (
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """Combination of settings to try.
+  """A combination of settings to try.
 
   Attributes:
-    batch_per_device: Images of the global batch over devices.
+    batch_per_device: Images of the global batch per device.
     remat: `config.model.remat`.
     mesh: Sizes of data, fsdp and tensor; one may be -1, and fsdp 'auto'.
   """
@@ -41,7 +41,7 @@ class Setting:
   mesh: tuple[int, int | str, int]
 
   def applied(self, config: schema.Config, num_devices: int) -> schema.Config:
-    """The config with this setting.
+    """Returns the config with this setting.
 
     Raises:
       UserError: A value is not allowed.
@@ -57,7 +57,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-  """A setting and what became of it: a compilation, or why there is none."""
+  """A setting and its result: a compilation, or the reason for none."""
 
   setting: Setting
   found: Compilation | None
@@ -65,13 +65,13 @@ class Trial:
 
   @property
   def images_per_second(self) -> float:
-    """0 if it does not fit."""
+    """Returns the images per second; 0 if it does not fit."""
     if self.found is None or not self.found.fits:
       return 0.0
     return self.found.estimate.images_per_second
 
   def record(self) -> dict[str, Any]:
-    """The setting and its figures as plain JSON."""
+    """Returns the setting and its figures as plain JSON."""
     return {
       **dataclasses.asdict(self.setting),
       "images_per_second": self.images_per_second or None,
@@ -85,12 +85,12 @@ def settings(
   remats: Sequence[str],
   meshes: Sequence[str],
 ) -> list[Setting]:
-  """All combinations of images a device, `config.model.remat` and meshes.
+  """Combines images per device, `config.model.remat` and meshes.
 
   A mesh is written data x fsdp x tensor, such as '-1x1x1' or '-1xautox1'.
 
   Raises:
-    UserError: A mesh is not written in this form.
+    UserError: A mesh does not have this form.
   """
   return [
     Setting(batch, remat, mesh)
@@ -106,15 +106,15 @@ def run(
   tried: Sequence[Setting],
   options: Callable[[schema.Config, Topology | Hosts], Mapping[str, str]],
 ) -> Iterator[Trial]:
-  """Compiles one setting after the other.
+  """Compiles one setting after another.
 
-  Settings that the config's own rules refuse are results too.
+  Settings rejected by the config's own rules are results as well.
 
   Args:
     config: The experiment, to which each setting is applied.
     topology: Devices to compile for.
     tried: The settings.
-    options: Options of the compiler for a config.
+    options: Compiler options for a config.
   """
   for setting in tried:
     try:
@@ -129,7 +129,7 @@ def run(
 
 
 def fastest(trials: Sequence[Trial]) -> Trial | None:
-  """The one with most images a second; None if none fits."""
+  """Returns the trial with most images per second; None if none fits."""
   best = max(trials, key=lambda trial: trial.images_per_second, default=None)
   return best if best and best.images_per_second else None
 
@@ -158,7 +158,7 @@ def row(trial: Trial) -> tuple[str, ...]:
 
 
 def table(trials: Sequence[Trial]) -> str:
-  """Aligned lines, the fastest first, and what was refused with the reason."""
+  """Formats aligned lines, fastest first, and rejections with their reasons."""
   ordered = sorted(trials, key=lambda one: -one.images_per_second)
   rows = [_HEADER, *map(row, ordered)]
   lines = text_tables.aligned(rows)
