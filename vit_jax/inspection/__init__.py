@@ -1,1 +1,1 @@
-"""Numbers that show what a trained network has learned and looks at."""
+"""Numbers that show what a trained network has learned and attends to."""

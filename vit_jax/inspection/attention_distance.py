@@ -1,9 +1,9 @@
 """Distances between patches that attend to each other.
 
 Figure 7, right, and section D.7 of arXiv 2010.11929: the distance in the image
-that information crosses, weighted by attention. The cls token lies nowhere in
-the image: it is left out, as query and as key, and the weights of a query's
-patches are made to sum to one again.
+that information crosses, weighted by attention. The cls token has no position
+in the image: it is left out as a query and as a key, and the weights of a
+query's patches are renormalised to sum to one.
 """
 
 import jax.numpy as jnp
@@ -14,10 +14,10 @@ from jaxtyping import Array, Float
 def between_patches(
   grid: tuple[int, int], stride: int
 ) -> Float[np.ndarray, "n n"]:
-  """Distances between the centres of patches, pixels of the image.
+  """Returns distances between the centres of patches, in image pixels.
 
   Args:
-    grid: Numbers of rows and columns of patches.
+    grid: Number of rows and columns of patches.
     stride: Pixels from a patch to its neighbour.
   """
   places = np.stack(np.mgrid[: grid[0], : grid[1]], axis=-1).reshape(-1, 2)
@@ -29,9 +29,9 @@ def mean_distance(
   maps: Float[Array | np.ndarray, "*b q k"],
   distances: Float[Array | np.ndarray, "n n"],
 ) -> Float[Array, "*b"]:
-  """The mean over queries of the distance to what they attend to.
+  """Averages over queries the distance to the patches they attend to.
 
-  A query that attends to no patch at all has no distance and is left out.
+  A query that attends to no patch has no distance and is left out.
 
   Args:
     maps: Attention, a distribution over keys for each query; the patches are
@@ -39,7 +39,7 @@ def mean_distance(
     distances: Distances between patches, in any unit.
 
   Returns:
-    In that unit; 0 where no query attends to a patch.
+    The mean distance in that unit; 0 if no query attends to a patch.
   """
   n = distances.shape[0]
   maps = jnp.asarray(maps)[..., -n:, -n:]
@@ -51,5 +51,5 @@ def mean_distance(
 
 
 def uniform(distances: Float[np.ndarray, "n n"]) -> float:
-  """The mean distance of attention that is the same everywhere."""
+  """Returns the mean distance of uniform attention."""
   return float(distances.mean())

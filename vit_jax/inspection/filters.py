@@ -1,4 +1,4 @@
-"""The filters that meet the pixels, by their principal components.
+"""Principal components of a network's first filters.
 
 Figure 7, left, of arXiv 2010.11929.
 """
@@ -12,10 +12,10 @@ from vit_jax.models import build
 
 
 def first_kernel(network: Network) -> Float[np.ndarray, "y x c k"]:
-  """The kernel that is multiplied with pixels, k filters.
+  """Returns the kernel that is applied to pixels, with k filters.
 
-  That of a Vision Transformer embeds the patches; a hybrid and a ResNet have
-  the standardised filters of their root.
+  For a Vision Transformer, it embeds the patches; for a hybrid or a ResNet, it
+  has the standardised filters of the root.
   """
   family = build.family_of(network.module)
   filters = family.pixel_filters(network.module, network.params)
@@ -25,11 +25,11 @@ def first_kernel(network: Network) -> Float[np.ndarray, "y x c k"]:
 def principal_filters(
   kernel: Float[np.ndarray, "y x c k"], count: int
 ) -> tuple[Float[np.ndarray, "n y x c"], Float[np.ndarray, " n"]]:
-  """The first `count` principal components of k filters.
+  """Computes the first `count` principal components of k filters.
 
   Returns:
-    Components of the size of a filter, and the share of the filters' variance
-    of each, in [0, 1].
+    Components with the shape of a filter, and the fraction of the filters'
+    variance that each explains, in [0, 1].
   """
   *shape, num_filters = kernel.shape
   found = principal_components.find(kernel.reshape(-1, num_filters).T, count)

@@ -1,4 +1,4 @@
-"""The steps of a run that are compared."""
+"""The steps of a run to compare."""
 
 import logging
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ _logger = logging.getLogger(__name__)
 
 
 def steps(checkpoint: str, count: int) -> list[int]:
-  """Evenly spaced ones of the steps that a path stands for.
+  """Returns evenly spaced steps among those that a path stands for.
 
   Args:
-    checkpoint: Path as `reading.read` takes it; a workdir stands for all its
-      steps, any other path for none.
-    count: Number of steps wanted; the first and the last are among them.
+    checkpoint: Path as for `reading.read`; a workdir stands for all its steps,
+      any other path for none.
+    count: Number of steps to return, including the first and the last.
   """
   if files.is_published(checkpoint):
     return []
@@ -38,7 +38,7 @@ def steps(checkpoint: str, count: int) -> list[int]:
 def networks(
   checkpoint: str, wanted: list[int]
 ) -> Iterator[tuple[int, network.Network]]:
-  """The network of a run after each step; one that is damaged is left out."""
+  """Yields a run's network after each step; skips damaged ones."""
   workdir, _ = reading.locate(checkpoint)
   for step in wanted:
     try:

@@ -1,4 +1,4 @@
-"""A checkpoint's network as figures need it, and the places of its tokens."""
+"""A checkpoint's network prepared for figures, and its token positions."""
 
 import dataclasses
 from typing import Any
@@ -18,11 +18,11 @@ class Network:
   """A network and its parameters.
 
   Attributes:
-    module: Network that runs its layers one by one, so that the attention maps
-      of a layer need not be kept for the next.
+    module: Network that runs its layers one by one, so that a layer's attention
+      maps need not be kept for the next.
     params: Nested dict of NumPy arrays.
-    grid: Numbers of rows and columns of patches, or of a ResNet's last map.
-    stride: Pixels of the image between two neighbours of the grid.
+    grid: Number of rows and columns of patches, or of a ResNet's last map.
+    stride: Image pixels between neighbours in the grid.
     num_extra_tokens: Number of tokens before the patches: a cls token, a
       distillation token, registers.
   """
@@ -39,7 +39,7 @@ class Network:
 
 
 def of_weights(weights: Weights) -> Network:
-  """The network of what was read from a checkpoint.
+  """Builds the network of a checkpoint that has been read.
 
   Raises:
     UserError: Parameters are NaN or infinite.

@@ -1,9 +1,9 @@
-"""Passes of images through a network, reduced to a few small arrays.
+"""Passing images through a network, reduced to a few small arrays.
 
-Attention maps are large, heads x n^2 numbers in every layer: 21 MB for L/16 at
-384 pixels, 0.5 GB over its layers. So images come one by one, and what is
-wanted of a map is computed beside it, in one compiled program that need not
-keep the maps of a layer for the next.
+Attention maps are large, with heads x n^2 numbers in every layer: 21 MB for
+L/16 at 384 pixels, 0.5 GB over its layers. Images are therefore processed one
+by one, and maps are reduced in the same compiled program, which need not keep a
+layer's maps for the next.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from vit_jax.inspection import attention_distance, rollout
 from vit_jax.inspection.network import Network
 from vit_jax.models.features import POOL_ATTENTION, features
 
-# Images whose features are kept: 2.4 MB each for L/16 at 384 pixels.
+# Number of images with features kept: 2.4 MB each for L/16 at 384 pixels.
 MAX_FEATURES = 128
 
 
@@ -28,9 +28,9 @@ class Attention(NamedTuple):
 
   Attributes:
     distances: Mean distance of each head, in pixels.
-    heads: Attention of the token that the image's feature is pooled from, by
-      head; a map sums to one, less what goes to the cls token.
-    rollout: Share of each patch in the image's feature; it sums to the same.
+    heads: Attention of the token from which the image's feature is pooled, by
+      head; a map sums to one minus the attention to the cls token.
+    rollout: Share of each patch in the image's feature, with the same sum.
   """
 
   distances: Float[Array, "depth heads"]
@@ -39,7 +39,7 @@ class Attention(NamedTuple):
 
 
 class Observation(NamedTuple):
-  """Of one image.
+  """The results for one image.
 
   Attributes:
     tokens: Features of the patches, or the last map of a network of stages,
@@ -54,7 +54,7 @@ class Observation(NamedTuple):
 def observer(
   network: Network,
 ) -> Callable[[Any, UInt8[np.ndarray, "h w c"]], Observation]:
-  """A compiled function of parameters of this network and an image."""
+  """Returns a compiled function of this network's parameters and an image."""
 
   def observe(params: Any, image: UInt8[Array, "h w c"]) -> Observation:
     names = ["encoded"]
@@ -76,13 +76,13 @@ def observer(
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-  """Of some images, in their order.
+  """The results for several images, in order.
 
   Attributes:
     tokens: Features of the patches of at most `MAX_FEATURES` images.
     distances: Attention distances of all images, in pixels.
-    rollout: Attention rollout of the images that are shown.
-    heads: Attention maps of the heads, of the images that are shown.
+    rollout: Attention rollout of the images shown.
+    heads: Attention maps of the heads for the images shown.
 
   The last three are None for a network without attention maps.
   """
@@ -100,13 +100,13 @@ def survey(
   *,
   num_shown: int,
 ) -> Survey:
-  """Looks at images one by one.
+  """Observes images one by one.
 
   Args:
-    observe: Function made by `observer`.
+    observe: Function returned by `observer`.
     params: Parameters of that network.
     images: Images, at least one.
-    num_shown: Number of images, from the first, that are shown.
+    num_shown: Number of images shown, starting from the first.
   """
   params = jax.device_put(params)
   tokens, distances, rollouts, heads = [], [], [], []
@@ -129,18 +129,18 @@ def survey(
 
 
 def layer_names(network: Network) -> list[str]:
-  """The features that are attention maps, the first layer's first."""
+  """Returns the names of attention map features, first layer first."""
   return [f"layer_{i:02d}/attention" for i in range(network.module.depth)]
 
 
 def pooling_weights(
   network: Network, pool_maps: Float[Array, "1 heads 1 patches"] | None
 ) -> Float[Array, " n"]:
-  """The share of each token in the feature that is pooled.
+  """Returns the share of each token in the pooled feature.
 
-  The cls token alone, or the mean of the patches, or for 'map' the attention
-  of the pooling query, averaged over heads. With 'none', where every token
-  has an output of its own, the mean of the patches stands for them.
+  It is the cls token alone, the mean of the patches or, for 'map', the
+  attention of the pooling query averaged over heads. With 'none', where every
+  token has its own output, the mean of the patches is used.
   """
   extra = network.num_extra_tokens
   num_patches = network.grid[0] * network.grid[1]

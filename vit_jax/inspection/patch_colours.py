@@ -1,4 +1,4 @@
-"""Features of patches as colours: alike patches look alike, in all images."""
+"""Patch features as colours: similar patches look similar in all images."""
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -6,14 +6,14 @@ from jaxtyping import Float, UInt8
 from vit_jax.inspection import principal_components
 
 _NUM_COLOURS = 3
-# Deviations from the mean at which a colour is full.
+# Standard deviations from the mean at which a colour saturates.
 _FULL = 2.0
 
 
 def basis(
   tokens: Float[np.ndarray, "images rows columns d"],
 ) -> principal_components.Components:
-  """The first three components of the patches of all images together."""
+  """Computes the first three components of all images' patches together."""
   flat = tokens.reshape(-1, tokens.shape[-1])
   return principal_components.find(flat, _NUM_COLOURS)
 
@@ -22,10 +22,10 @@ def colours(
   tokens: Float[np.ndarray, "images rows columns d"],
   components: principal_components.Components,
 ) -> UInt8[np.ndarray, "images rows columns 3"]:
-  """The components as red, green and blue; grey is the mean.
+  """Maps the components to red, green and blue; grey is the mean.
 
-  A component reaches from two deviations below its mean, 0, to two above.
-  Where there are fewer than three, the others are grey.
+  A component ranges from two deviations below its mean, 0, to two above. If
+  there are fewer than three, the others are grey.
   """
   flat = tokens.reshape(-1, tokens.shape[-1])
   deviations = components.deviations

@@ -11,7 +11,7 @@ from vit_jax.models.layers.embeddings import PositionEmbedding
 
 
 def has_table(network: Network) -> bool:
-  """Tells if tokens get an embedding of their place."""
+  """Returns True if tokens get an embedding of their position."""
   return network.has_attention and network.module.pos_embedding not in (
     "none",
     "relative",
@@ -20,7 +20,7 @@ def has_table(network: Network) -> bool:
 
 
 def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
-  """The embeddings that are added to the patches before the first layer."""
+  """Returns the embeddings added to the patches before the first layer."""
   module = network.module
   kind = module.pos_embedding
   num_tables = module.depth if module.pos_embedding_at == "every_layer" else 1
@@ -37,7 +37,7 @@ def table(network: Network) -> Float[np.ndarray, "rows columns d"]:
 def similarity(
   embeddings: Float[np.ndarray, "rows columns d"],
 ) -> Float[np.ndarray, "rows columns rows columns"]:
-  """Cosine similarity of every two places; 0 with an embedding of zeros."""
+  """Computes cosine similarities of all pairs; 0 for zero embeddings."""
   rows, columns, width = embeddings.shape
   flat = embeddings.reshape(-1, width).astype(np.float64)
   lengths = np.linalg.norm(flat, axis=1, keepdims=True)
@@ -48,7 +48,7 @@ def similarity(
 def by_distance(
   similarities: Float[np.ndarray, "rows columns rows columns"],
 ) -> Float[np.ndarray, " distances"]:
-  """Mean similarity of places 0, 1, 2, ... patches apart, rounded."""
+  """Averages similarity over positions 0, 1, 2, ... patches apart, rounded."""
   rows, columns = similarities.shape[:2]
   places = np.stack(np.mgrid[:rows, :columns], axis=-1).reshape(-1, 2)
   apart = np.linalg.norm(places[:, None] - places[None], axis=-1)

@@ -1,4 +1,4 @@
-"""The directions along which vectors differ most."""
+"""The directions along which vectors vary most."""
 
 import dataclasses
 
@@ -8,14 +8,14 @@ from jaxtyping import Float
 
 @dataclasses.dataclass(frozen=True)
 class Components:
-  """Principal components of a set of vectors, the largest first.
+  """Principal components of a set of vectors, largest first.
 
   Attributes:
     mean: Mean of the vectors.
-    directions: Orthonormal rows; the entry of largest size is positive, as the
-      sign is free.
+    directions: Orthonormal rows; the entry with the largest magnitude is
+      positive, as the sign is arbitrary.
     deviations: Standard deviation of the vectors along each direction.
-    shares: Share of the whole variance of each direction, in [0, 1].
+    shares: Fraction of the total variance along each direction, in [0, 1].
   """
 
   mean: Float[np.ndarray, " d"]
@@ -24,19 +24,19 @@ class Components:
   shares: Float[np.ndarray, " k"]
 
   def project(self, rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m k"]:
-    """Coordinates of vectors along the directions, from the mean."""
+    """Returns coordinates of vectors along the directions, from the mean."""
     return (rows - self.mean) @ self.directions.T
 
 
 def find(rows: Float[np.ndarray, "m d"], count: int) -> Components:
-  """The first components of m vectors.
+  """Finds the first components of m vectors.
 
-  They are eigenvectors of the smaller one of the two Gram matrices, so that m
-  may be large, or d, but not both.
+  They are eigenvectors of the smaller of the two Gram matrices, so m or d may
+  be large, but not both.
 
   Args:
     rows: Vectors of finite numbers.
-    count: Number of components wanted; at most min(m, d) are returned.
+    count: Number of components; at most min(m, d) are returned.
   """
   num_rows, width = rows.shape
   mean = rows.mean(axis=0)
@@ -44,7 +44,7 @@ def find(rows: Float[np.ndarray, "m d"], count: int) -> Components:
   is_tall = num_rows >= width
   gram = centred.T @ centred if is_tall else centred @ centred.T
   values, vectors = np.linalg.eigh(gram.astype(np.float64))
-  # Ascending, and rounding may have made a zero negative.
+  # In ascending order; rounding may have made a zero negative.
   values = np.maximum(values[::-1], 0)
   vectors = vectors[:, ::-1][:, :count]
   directions = vectors.T if is_tall else vectors.T @ centred

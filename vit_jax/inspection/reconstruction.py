@@ -1,4 +1,4 @@
-"""Images as a checkpoint's masked autoencoder sees and predicts them."""
+"""Images as seen and predicted by a checkpoint's masked autoencoder."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ Drawn = tuple[
 def reconstruct(
   weights: Weights, images: Sequence[UInt8[np.ndarray, "h w 3"]]
 ) -> Drawn | None:
-  """Masked images, images with hidden patches predicted, and losses.
+  """Returns masked images, images with hidden patches predicted, and losses.
 
   Args:
-    weights: Parameters, with those beside the network.
-    images: Of the network's size.
+    weights: Parameters, including those of the objective.
+    images: Images of the network's size.
 
   Returns:
     uint8 [n, h, w, 3] twice and float32 [n]; None if the checkpoint's
@@ -34,7 +34,7 @@ def reconstruct(
   if weights.objective is None or not images or not weights.beside:
     return None
   if not registry.OBJECTIVES.get(weights.objective.name).beside:
-    return None  # Others compare views of an image, or learn from files.
+    return None  # Others compare views of an image or learn from files.
   model = weights.model.updated(scan_layers=False, num_classes=None)
   config = schema.Config(
     total_steps=1,

@@ -1,4 +1,4 @@
-"""The sections of the page: what is computed, drawn and remarked on."""
+"""The sections of the page: computing, drawing and remarks."""
 
 from collections.abc import Sequence
 
@@ -26,11 +26,11 @@ from vit_jax.report.inspection import (
 from vit_jax.report.inspection.page import Section
 from vit_jax.weights.contract import Weights
 
-# As many as in Figure 7 of the paper.
+# As many as in figure 7 of the paper.
 NUM_FILTERS = 28
 # Images in the figure of rollouts over training.
 _SHOWN_OVER_TRAINING = 4
-# Whose attention the maps of heads are, by the pooling; see
+# Tokens whose attention the heads' maps show, by pooling; see
 # `observation.pooling_weights`.
 _ASKING = {
   "cls": "the cls token",
@@ -41,7 +41,7 @@ Images = Sequence[UInt8[np.ndarray, "h w c"]]
 
 
 def parameters(network: Network) -> Section:
-  """Draws the parameters, which need no image."""
+  """Draws the parameters, which need no images."""
   kernel = filters.first_kernel(network)
   components, shares = filters.principal_filters(kernel, NUM_FILTERS)
   drawn = [filter_figures.draw(components, shares, kernel.shape[-1])]
@@ -67,7 +67,7 @@ def parameters(network: Network) -> Section:
 def of_images(
   network: Network, images: Images, *, num_shown: int
 ) -> list[Section]:
-  """Attention to images, and their features; all count, the first are shown."""
+  """Draws attention and features: all images count, the first are shown."""
   if not images:
     remark = "There are no images, so neither attention nor features are seen."
     return [Section("Images", remarks=[remark])]
@@ -100,7 +100,7 @@ def of_images(
 def of_pretraining(
   weights: Weights, images: Images, *, num_shown: int
 ) -> list[Section]:
-  """Draws what a decoder beside the network predicts; none without one."""
+  """Draws predictions of a decoder next to the network; none without one."""
   shown = list(images[:num_shown])
   drawn = reconstruction.reconstruct(weights, shown)
   if drawn is None:
@@ -114,7 +114,7 @@ def over_training(
 ) -> list[Section]:
   """Draws figures over the steps of a run; none for fewer than two.
 
-  `checkpoint` is the path as the user gave it; see `history.steps`.
+  `checkpoint` is the path given by the user; see `history.steps`.
   """
   wanted = history.steps(checkpoint, num_steps)
   if len(wanted) < 2:
@@ -131,7 +131,7 @@ def over_training(
       similarity = position_similarity.similarity(table)
       similarities.append(position_similarity.by_distance(similarity))
     if network.has_attention and images:
-      # The steps differ in parameters only: one program does for all.
+      # The steps differ only in parameters, so one program serves all.
       observe = observe or observation.observer(network)
       seen = observation.survey(
         observe, network.params, images, num_shown=num_shown
