@@ -38,7 +38,7 @@ class Gpu:
     kind: Name in jax.
     capability: Compute capability.
     cores: Number of streaming multiprocessors.
-    units: float32 units per multiprocessor.
+    units: Number of float32 units per multiprocessor.
     clock: Cycles/s in 10^9.
     memory: Bytes of memory.
     bandwidth: Bytes/s to and from the memory.

@@ -53,8 +53,10 @@ class Profiler:
     self._is_asked = True
 
   def watched(self, train_step: Step, first_step: int) -> Step:
-    """`train_step`, traced when it is time; its first update is
-    `first_step + 1`."""
+    """Wraps `train_step` to trace it when due.
+
+    Its first update is `first_step + 1`.
+    """
     step = first_step
 
     def run(state: Any, batch: Any) -> tuple[Any, Any]:
