@@ -18,13 +18,13 @@ _installation.check()
 _absent_tpu.choose_platform()
 _large_pages.ask()
 
-# For paths in buckets, before etils is first asked for one. TensorFlow's access
-# to them takes seconds to import and has errors of its own, and a listing that
-# gcsfs remembers lacks what other libraries have written since.
+# For paths in buckets, before etils is first used for one. TensorFlow's access
+# to them takes seconds to import and raises its own errors, and a listing
+# cached by gcsfs misses files that other libraries have written since.
 _os.environ.setdefault("EPATH_USE_TF", "false")
 _os.environ.setdefault("FSSPEC_GCS", '{"use_listings_cache": false}')
 
-# Imported when first used: `import vit_jax` alone must not wait for jax.
+# Imported on first use: `import vit_jax` alone must not load jax.
 _HOMES = {
   "Classifier": "vit_jax.evaluators.classifier",
   "Regressor": "vit_jax.evaluators.regressor",
@@ -40,7 +40,7 @@ _HOMES = {
 }
 __all__ = tuple(_HOMES)
 
-if _TYPE_CHECKING:  # The same, for type checkers and editors.
+if _TYPE_CHECKING:  # The same names for type checkers and editors.
   from vit_jax.evaluators.classifier import Classifier as Classifier
   from vit_jax.evaluators.regressor import Regressor as Regressor
   from vit_jax.models.features import feature_maps as feature_maps

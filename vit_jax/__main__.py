@@ -3,7 +3,7 @@
   vit-jax                  lists the commands
   vit-jax COMMAND --help   shows the flags of one
 
-`python -m vit_jax` does the same where no scripts are installed.
+`python -m vit_jax` does the same if no scripts are installed.
 """
 
 import ast
@@ -32,7 +32,7 @@ _ASKS_FOR_LIST = {"help", "--help", "-h"}
 
 
 def main() -> int:
-  """Runs the command that the arguments name; returns its exit code."""
+  """Runs the command named in the arguments; returns its exit code."""
   name, *arguments = sys.argv[1:] or ["help"]
   if name in _ASKS_FOR_LIST:
     print(_listed())
@@ -48,11 +48,11 @@ def main() -> int:
 
 
 def _listed() -> str:
-  """The commands, each with the first line of its help."""
+  """Lists the commands, each with the first line of its help."""
   lines = ["vit-jax COMMAND --help shows the flags of one of these:", ""]
   width = max(map(len, COMMANDS))
   for name in COMMANDS:
-    # Parsed, as importing all takes seconds.
+    # Parsed, because importing them all takes seconds.
     path = pathlib.Path(__file__).with_name(f"{name}.py")
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     lines.append(f"  {name:{width}}  {text.splitlines()[0]}")

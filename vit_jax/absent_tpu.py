@@ -1,8 +1,8 @@
-"""Keeps jax from trying TPUs on a machine that has none.
+"""Keeps jax from looking for TPUs on a machine without any.
 
-Where libtpu is installed, as `vit_jax.compile` needs it, jax initialises a TPU
-first: without one that takes seconds and prints lines of errors. The choice
-must be made before jax is imported.
+If libtpu is installed, as required by `vit_jax.compile`, jax first tries to
+initialise a TPU, which takes seconds and prints errors if there is none. The
+platform must be chosen before jax is imported.
 """
 
 import glob
@@ -11,17 +11,17 @@ import importlib.util
 import os
 from collections.abc import Mapping, MutableMapping
 
-# A TPU, or another device that a plugin may drive.
+# A TPU, or another device that a plugin may support.
 _DEVICES = ("accel*", "vfio/[0-9]*", "nvidia*", "kfd", "dxg")
 
 
 def choose_platform(
   environment: MutableMapping[str, str] = os.environ, devices: str = "/dev"
 ) -> None:
-  """Sets JAX_PLATFORMS=cpu if libtpu is here and nothing that it could drive.
+  """Sets JAX_PLATFORMS=cpu if libtpu is installed without an accelerator.
 
-  Leaves everything as it is if the environment says anything about TPUs or
-  platforms, or if there is an accelerator, or a jax plugin other than CUDA's.
+  Does nothing if the environment says anything about TPUs or platforms, or if
+  there is an accelerator or a jax plugin other than CUDA's.
 
   Args:
     environment: Environment variables.
@@ -37,7 +37,7 @@ def choose_platform(
 
 
 def has_accelerator(devices: str = "/dev") -> bool:
-  """True if there is the device file of a TPU, a GPU or the like.
+  """Returns True if there is a device file of a TPU, a GPU or the like.
 
   Args:
     devices: Folder of device files.

@@ -112,7 +112,7 @@ def compare_step(config: schema.Config) -> dict[str, Any]:
   from vit_jax.benchmarking import step_benchmark
 
   rounds = flags.FLAGS.rounds
-  # As train compiles it.
+  # Compiled as in train.
   options = xla_flags.options(jax.devices()[0].device_kind, config.mesh)
   result = step_benchmark.measure_step(config, rounds=rounds, options=options)
   low, high = min(result["ratios"]), max(result["ratios"])

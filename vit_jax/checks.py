@@ -1,4 +1,4 @@
-"""Checks of a config before jax or data is touched."""
+"""Checks of a config before jax or data are touched."""
 
 import importlib.util
 
@@ -28,12 +28,12 @@ def check(config: schema.Config) -> None:
 
 
 def check_files(config: schema.Config) -> None:
-  """Reads what the objective learns from, such as a frozen teacher.
+  """Reads files that the objective learns from, such as a frozen teacher.
 
   No device is touched.
 
   Raises:
-    UserError: It is missing or damaged, or nothing can be learned from it.
+    UserError: A file is missing or damaged, or cannot be learned from.
   """
   registry.OBJECTIVES.get(config.objective.name).check_files(config)
 
@@ -43,7 +43,7 @@ def check_trackers(config: schema.Config) -> None:
   for name in config.log.to:
     package = registry.TRACKERS.get(name).package
     found = importlib.util.find_spec(package)
-    # Of a directory of that name, which wandb makes, there is no origin.
+    # A directory of that name, as created by wandb, has no origin.
     if found is None or found.origin is None:
       raise UserError(
         f"config.log.to = {name!r} needs the package {package}, which is"

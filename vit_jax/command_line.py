@@ -28,7 +28,7 @@ from vit_jax.errors import UserError
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
-# Variant -> the sections that it is of, and keys that it stands for there.
+# Variant key -> its sections, and the keys it stands for there.
 _VARIANTS = {
   "model.variant": ("model", "model.image"),
   "model.text.variant": ("model.text",),
@@ -54,8 +54,8 @@ def run(
   A `UserError` or a bad flag becomes one message on stderr and its exit code.
 
   Args:
-    main: Function of the command.
-    config_flag: Name of the flag that takes a config file, if there is one.
+    main: Main function of the command.
+    config_flag: Name of the flag for a config file, if there is one.
   """
 
   def main_and_leave(argv: Sequence[str]) -> None:
@@ -72,10 +72,11 @@ def run(
     except Exception:
       traceback.print_exc()
       code = EXIT_BAD_INPUT
-    # All output is written. Threads of TensorFlow and jax were seen to hang for
-    # minutes in interpreter shutdown, after their exit handlers.
+    # All output has been written. Threads of TensorFlow and jax have been seen
+    # to hang for minutes during interpreter shutdown, after their exit
+    # handlers.
     atexit._run_exitfuncs()
-    # A reader of the output, such as `head`, may have closed the pipe.
+    # The reader of the output, such as `head`, may have closed the pipe.
     with contextlib.suppress(BrokenPipeError):
       sys.stdout.flush()
     sys.stderr.flush()
@@ -100,27 +101,27 @@ def define_config(name: str = "config") -> flags.FlagHolder:
 
 
 def resolved_config(name: str = "config") -> schema.Config:
-  """The config of `--config` and its overrides.
+  """Returns the config of `--config` with its overrides.
 
   If the architecture comes from a checkpoint, overridden keys of `model` are
   added to `keep_model_keys`.
 
   Raises:
-    UserError: Any error of `resolve.resolve`.
+    UserError: Any error from `resolve.resolve`.
   """
   flag = flags.FLAGS[name]
   return _resolved(flag.value, config_flags.get_override_values(flag))
 
 
 def resolved_config_of(argument: str, name: str = "config") -> schema.Config:
-  """The config of `--config` with one more argument after its colon.
+  """Returns the config of `--config` with another argument after its colon.
 
   Args:
     argument: Argument such as 'task=dtd', not given on the command line.
     name: Name of the flag.
 
   Raises:
-    UserError: The experiment file refuses it, or an error of
+    UserError: The experiment file rejects the argument, or any error from
       `resolved_config`.
   """
   flag = flags.FLAGS[name]
@@ -150,10 +151,10 @@ def resolved_config_of(argument: str, name: str = "config") -> schema.Config:
 def _resolved(
   value: ml_collections.ConfigDict, overrides: Collection[str]
 ) -> schema.Config:
-  """A config checked, with the keys of model that were overridden noted.
+  """Checks a config and records which keys of `model` were overridden.
 
-  A length that the command line gives wins over all that the file says of it,
-  and so does a variant without sizes beside it.
+  A length given on the command line takes precedence over everything the file
+  says about it, and so does a variant given without sizes.
   """
   if "total_epochs" in overrides and value.total_epochs is not None:
     if "total_steps" not in overrides:
@@ -185,8 +186,8 @@ def _resolved(
 
 
 def _speak_plainly() -> None:
-  """Shows all messages of this package, and only warnings of libraries."""
-  # A name may have characters that the terminal's encoding lacks.
+  """Shows all messages of this package, but only warnings of libraries."""
+  # A name may have characters outside the terminal's encoding.
   sys.stdout.reconfigure(errors="backslashreplace")
   if not flags.FLAGS["verbosity"].present:
     absl_logging.set_verbosity(absl_logging.WARNING)
@@ -197,11 +198,11 @@ def _speak_plainly() -> None:
 
 
 def check_writable(flag: str, path: str | None) -> None:
-  """Raises UserError for a file that could not be written after all the work.
+  """Raises UserError early for a file that could not be written later.
 
   Args:
     flag: Name of the flag that names it.
-    path: File that will be written, also in a bucket; None: none will.
+    path: File that will be written, possibly in a bucket; None if none will be.
   """
   if not path or "://" in path:
     return
@@ -253,7 +254,7 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
       argv, known = _with_config_found(argv, config_flag)
     return flags.FLAGS(argv)
   except SystemExit:
-    # absl exits with 1 when it has shown what --help asks for.
+    # absl exits with 1 after showing the output of --help.
     sys.exit(0)
   except flags.UnrecognizedFlagError as error:
     key = key_suggestions.of_flag(f"{config_flag}.{error.flagname}", known)
@@ -268,7 +269,7 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
 
 
 def _ended(error: flags.Error) -> str:
-  """The message of an error with an end to its sentence."""
+  """Returns an error's message as a complete sentence."""
   message = str(error).rstrip()
   return message if message.endswith((".", "?", "!")) else f"{message}."
 
@@ -283,7 +284,7 @@ def _with_config_found(
   """Checks the config file and the overridden keys before absl parses them.
 
   Returns:
-    Arguments with the path of the file that was found, and the config's keys.
+    The arguments with the path of the file found, and the config's keys.
   """
   prefix = f"--{name}="
   found, files = [], []
@@ -321,7 +322,7 @@ def _check_overrides(
   config: ml_collections.ConfigDict,
   known: list[str],
 ) -> None:
-  """Raises UserError for overrides of keys that `config` lacks."""
+  """Raises UserError for overrides of keys that `config` does not have."""
   problems = []
   for arg in argv[1:]:
     key, has_value, value = arg.lstrip("-").partition("=")
@@ -349,7 +350,7 @@ def _check_overrides(
 def _not_a_group(
   config: ml_collections.ConfigDict, key: str, value: str
 ) -> Iterator[str]:
-  """A sentence if a key is a group of keys and its value is not a dict."""
+  """Yields a sentence if a key is a group and its value is not a dict."""
   group: Any = config
   for part in key.split(".")[1:]:
     group = group[part]

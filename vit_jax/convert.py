@@ -100,15 +100,15 @@ def convert(
   """Reads `src`, writes `dst` and prints a line about each.
 
   Args:
-    src: Checkpoint of any form.
-    dst: Path that is still free, or 'hf:OWNER/NAME'.
-    to: Form of `dst`, a key of `FORMS`; None: as its name tells.
-    image_size: Side of the images in pixels; None: that of `src`.
-    num_classes: Outputs of a new head of zeros; None keeps the head.
-    dtype: Type of the parameters in a .stablehlo.
+    src: A checkpoint in any format.
+    dst: Path that does not exist yet, or 'hf:OWNER/NAME'.
+    to: Format of `dst`, a key of `FORMS`; None to infer it from the name.
+    image_size: Side of the images, in pixels; None for that of `src`.
+    num_classes: Number of outputs of a new head of zeros; None keeps the head.
+    dtype: Dtype of the parameters in a .stablehlo file.
 
   Raises:
-    UserError: `src` cannot be read, `dst` exists, or its form cannot hold the
+    UserError: `src` cannot be read, `dst` exists, or its format cannot hold the
       network.
   """
   repository = None
@@ -133,7 +133,7 @@ def convert(
       raise UserError(
         f"{dst} exists, and nothing is overwritten; remove it, or name another."
       )
-  # Heavy imports come after all that can be said at once.
+  # Heavy imports come after all checks that are immediate.
   from vit_jax import trees
   from vit_jax.config import names
   from vit_jax.pretrained import inference
@@ -173,7 +173,7 @@ def convert(
 
 
 def _report(source: "Inference") -> epath.Path | None:
-  """The report of the run that a checkpoint is of, if there is one."""
+  """Returns the report of a checkpoint's run, if there is one."""
   if source.step is None:
     return None
   from vit_jax.pretrained import reading
@@ -184,7 +184,7 @@ def _report(source: "Inference") -> epath.Path | None:
 
 
 def _form(dst: str, to: str | None) -> str | None:
-  """The form of DST, a key of FORMS; None: whichever a directory can have."""
+  """Returns DST's format, a key of FORMS; None for any directory format."""
   suffix = epath.Path(dst).suffix
   if suffix == ".pt":
     raise UserError(
@@ -214,7 +214,7 @@ def _write(
   repository: str | None = None,
   report: str | None = None,
 ) -> Sequence[str]:
-  """Writes a form; returns a sentence about each thing that it changes."""
+  """Writes a format; returns a sentence about each thing it changes."""
   if form == "stablehlo":
     from vit_jax.aot import export
 
@@ -249,14 +249,14 @@ def _write(
     weights = source.weights
     has_text = registry.FAMILIES.get(weights.model.name).has_text
     if has_text and not source.is_preprocess_told:
-      # Written as published networks of the family are, not as what we assume.
+      # Written like the family's published networks, not as we assume.
       weights = dataclasses.replace(weights, preprocess=None)
     return save.write(dst, weights, form, card)
   return ()
 
 
 def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:
-  """The files of the tokenizer of a checkpoint; None: it has none."""
+  """Returns the files of a checkpoint's tokenizer; None if it has none."""
   from vit_jax import registry
   from vit_jax.pretrained import text_tokenizer
 
@@ -269,7 +269,7 @@ def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:
     return None
 
 
-# Forms of DST, as messages call them.
+# Formats of DST, as named in messages.
 FORMS = {
   "npz": "published names",
   "safetensors": "timm's names",
@@ -279,7 +279,7 @@ FORMS = {
   "stablehlo": "StableHLO for CPU, GPU and TPU",
   "workdir": "workdir",
 }
-# Those that a repository of the hub may have.
+# Formats that a hub repository may have.
 _UPLOADED = ("huggingface", "timm", "open_clip")
 _WITH_CARD = {"huggingface": "transformers", "timm": "timm"}
 _REPORT = "report.html"

@@ -169,10 +169,11 @@ class _Word:
   def open(
     self, data_dir: str | None, *, is_trained_on: bool
   ) -> tuple[sources.Source, str]:
-    """Opens the images, and returns the key of them too.
+    """Opens the images; also returns their key.
 
     Raises:
-      UserError: They are not there, or not under the keys of a training set.
+      UserError: The images are missing, or are not under the keys of a training
+        set.
     """
     problems = []
     for dataset, keys in self._attempts(is_trained_on):
@@ -182,7 +183,7 @@ class _Word:
           self.split,
           data_dir=self.folder or data_dir,
           captions=False,
-          max_bad_examples=_ANY,  # They are counted.
+          max_bad_examples=_ANY,  # Bad examples are counted.
           **keys,
         )
         return source, keys["image_key"]
@@ -194,14 +195,14 @@ class _Word:
     raise UserError(f"{self}: {problems[0]}{hint}")
 
   def place(self, data_dir: str | None) -> str:
-    """The real path of its files, see `sources.location`."""
+    """Returns the real path of its files; see `sources.location`."""
     return sources.location(self.dataset, self.folder or data_dir)
 
   def _attempts(self, is_trained_on: bool) -> list[tuple[str, dict[str, Any]]]:
-    """Datasets and arguments of `sources.open_source` to try.
+    """Lists datasets and arguments of `sources.open_source` to try.
 
-    Labels and captions are not used here, but how they are read tells the data
-    that are trained on from others.
+    Labels and captions are not used here, but the way they are read
+    distinguishes training data from other data.
     """
     if self.folder is not None:
       names = ("folder", "folder:labels=none")
@@ -252,7 +253,7 @@ def _hash(
 ) -> duplicates.Hashed:
   name = str(word)
   place = word.place(flags.FLAGS.data_dir)
-  # Whichever feature is read, the fingerprint of a TFDS dataset is the same.
+  # A TFDS dataset's fingerprint is the same for any feature that is read.
   of_images = "" if image_key == _IMAGE_KEY else image_key
   path = hash_file.path_of(directory, name, source, place, of_images)
   hash_file.complete(

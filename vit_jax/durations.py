@@ -1,4 +1,4 @@
-"""Durations of training, and moments in it, as values.
+"""Durations of training, and points in time during it, as values.
 
 A duration is written as a number of steps (`1000`) or as text: `'1000 steps'`,
 `'90 epochs'`, `'1.5 epochs'`, `'10M examples'`, or `'10%'` of the run.
@@ -27,17 +27,17 @@ class Duration:
   def to_steps(
     self, *, batch_size: int, num_examples: int | None, total_steps: int
   ) -> int:
-    """The nearest whole number of steps, at most 2**31 - 1.
+    """Returns the nearest whole number of steps, at most 2**31 - 1.
 
-    No run is longer, as its steps are counted in int32.
+    No run can be longer, as steps are counted in int32.
 
     Args:
-      batch_size: Global batch, examples.
+      batch_size: Number of examples in the global batch.
       num_examples: Examples per epoch; needed only for epochs.
       total_steps: Length of the run.
 
     Raises:
-      ValueError: Epochs are given and `num_examples` is not known.
+      ValueError: The unit is epochs and `num_examples` is unknown.
     """
     steps = self.amount
     if self.unit == "run":
@@ -55,13 +55,13 @@ class Duration:
 
 
 def parse(value: int | str) -> Duration:
-  """Reads a duration.
+  """Parses a duration.
 
   Args:
-    value: Number of steps, or text as in the docstring of the module.
+    value: Number of steps, or text as described in the module's docstring.
 
   Raises:
-    ValueError: It is negative, more than the run or not of that form.
+    ValueError: The value is negative, longer than the run or malformed.
   """
   if isinstance(value, int) and not isinstance(value, bool):
     if value < 0:
@@ -87,7 +87,7 @@ def parse(value: int | str) -> Duration:
 
 @dataclasses.dataclass(frozen=True)
 class EverySteps:
-  """Due at every multiple of `steps`, and at `last_step` too if given."""
+  """Due at every multiple of `steps`, and also at `last_step` if given."""
 
   steps: int | None
   last_step: int | None = None
@@ -98,7 +98,7 @@ class EverySteps:
     return bool(self.steps) and step > 0 and step % self.steps == 0
 
   def count(self, first: int, last: int) -> int:
-    """Number of due steps after `first`, up to `last`."""
+    """Counts the due steps after `first`, up to `last`."""
     due = last // self.steps - first // self.steps if self.steps else 0
     if self.last_step is not None and first < self.last_step <= last:
       due += not self.steps or self.last_step % self.steps != 0

@@ -1,8 +1,8 @@
-"""Exceptions that commands turn into a message and an exit code."""
+"""Exceptions that commands convert to a message and an exit code."""
 
 from vit_jax import installation
 
-# Also here, since `__init__.py` may be that of another package.
+# Checked here too, since `__init__.py` may be that of another package.
 installation.check()
 
 

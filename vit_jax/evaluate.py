@@ -80,13 +80,14 @@ def main(argv: Sequence[str]) -> int:
     for subject in measure(config, paths):
       found.append(subject)
       if options.output:
-        # Written after each, so that nothing is lost if a later one fails.
+        # Written after each checkpoint, so that nothing is lost if a later one
+        # fails.
         value = {one.path: one.metrics for one in found}
         if len(paths) == 1:
           value = dict(subject.metrics)
         command_line.writing(records.write_json, options.output, value)
   finally:
-    # Likewise nothing is lost of what is printed, or of the report.
+    # Nor is anything lost from the printed output or the report.
     if len(paths) > 1 and found:
       print(comparison.text(found), end="")
     elif found:
@@ -112,7 +113,7 @@ def _report(
 def _check_flags(
   paths: Sequence[str], output: str | None, report: str | None
 ) -> None:
-  """Raises UserError for flags that would fail only after measuring."""
+  """Raises UserError for flags that would otherwise fail after measuring."""
   from vit_jax.report import comparison_formats, subjects
 
   if not paths or not all(paths):
@@ -139,15 +140,15 @@ def _ending(path: str) -> str:
 
 
 def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
-  """Metrics of a checkpoint: its `step` if known, then those of evaluators.
+  """Returns a checkpoint's metrics: `step` if known, then evaluators'.
 
   Args:
-    config: The experiment; its `evals` are run on its `model`, or with
-      `model_from_init` on the checkpoint's.
+    config: The experiment; its `evals` are run on its `model` or, with
+      `model_from_init`, on the checkpoint's.
     checkpoint: A workdir, one of its steps, or a published file.
 
   Raises:
-    UserError: Any error of `measure`.
+    UserError: Any error from `measure`.
   """
   (subject,) = measure(config, [checkpoint])
   return dict(subject.metrics)
@@ -158,23 +159,23 @@ def measure(
 ) -> Iterator["Subject"]:
   """Runs the evaluators on each checkpoint in turn.
 
-  Checkpoints of one model share open data and compiled programs.
+  Checkpoints of the same model share open data and compiled programs.
 
   Args:
     config: Same as in `evaluate`.
     checkpoints: Paths, each as in `evaluate`.
 
   Raises:
-    UserError: A checkpoint is missing or of another model, or the data of an
+    UserError: A checkpoint is missing or has another model, or the data of an
       evaluator is missing.
   """
-  # jax is imported after all checks of the config, which answer at once.
+  # jax is imported after all checks of the config, which are immediate.
   from vit_jax.pretrained import initial_model, reading
   from vit_jax.processes import compile_cache, start
 
   start.initialize()
   compile_cache.enable()
-  # All paths are checked before hours are spent on the first.
+  # All paths are checked before hours are spent on the first one.
   for path in checkpoints:
     _require(path)
   bench = None
@@ -195,7 +196,7 @@ def measure(
 
 
 def _require(path: str) -> None:
-  """Raises UserError unless there is a checkpoint."""
+  """Raises UserError unless there is a checkpoint at the path."""
   from vit_jax.pretrained import reading
   from vit_jax.weights import files
 
@@ -206,21 +207,21 @@ def _require(path: str) -> None:
 
 
 def _looks_at_head(config: schema.Config) -> bool:
-  """True if an evaluator reads the logits."""
+  """Returns True if an evaluator reads the logits."""
   return "logits" in evaluators_build.features(config)
 
 
 def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
-  """A config that names a tokenizer if its evaluators need one.
+  """Returns a config that names a tokenizer if its evaluators need one.
 
   Args:
-    config: With the model of the checkpoint.
-    path: Of the checkpoint, whose tokenizer is taken if the config names none.
-      Another with fewer tokens than the model knows is warned of.
+    config: Config with the checkpoint's model.
+    path: Path of the checkpoint, whose tokenizer is used if the config names
+      none. Warns about any other tokenizer with fewer tokens than the model.
 
   Raises:
-    UserError: The checkpoint has no text tower; or the config names no
-      tokenizer and the checkpoint has none, or names what is none.
+    UserError: The checkpoint has no text tower; neither the config nor the
+      checkpoint has a tokenizer; or the config names something that is not one.
   """
   from vit_jax.pretrained import text_tokenizer
   from vit_jax.tokenization.load import load_tokenizer
@@ -251,7 +252,7 @@ def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
 
 
 def _check_head(config: schema.Config, weights: "Weights") -> None:
-  """Raises UserError for an absent head, or numbers taken for classes."""
+  """Raises UserError for a missing head, or numbers mistaken for classes."""
   if not _looks_at_head(config):
     return
   if weights.model.num_classes is None:
@@ -291,7 +292,7 @@ class _Bench:
 
     state, model = self.parts.abstract_state, self.config.model
     wanted = self.parts.exported(state)
-    # A file may have the network alone.
+    # A file may have only the network.
     for name in objectives_build.kind_of(self.config).beside:
       if name not in weights.beside:
         del wanted[name]
@@ -319,17 +320,18 @@ def _build(config: schema.Config, class_names: Sequence[str] | None) -> _Bench:
 
   checks.check(config)
   if attention_key.value(config.model) == "cudnn":
-    # The config of a run on GPUs; results are those of any device.
+    # The config may be that of a run on GPUs; results do not depend on the
+    # device.
     config = attention_key.changed(config, "auto")
   found, _ = facts.find(config)
-  # The names of the data are those of the network, unless it has its own or
-  # another number of classes.
+  # The data's names are used for the network, unless it has its own or another
+  # number of classes.
   number = config.model.num_classes
   is_other = number is not None and number != len(found.class_names or ())
   if class_names is not None or is_other:
     found = dataclasses.replace(found, class_names=class_names)
   axes = config.mesh
-  if axes.fsdp == "auto":  # There is no update to be shared.
+  if axes.fsdp == "auto":  # There is no update to share.
     axes = axes.model_copy(update={"fsdp": 1})
   mesh = meshes.create_mesh(axes)
   parts = experiment.build(config, found, mesh, trains=False)

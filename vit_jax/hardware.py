@@ -1,4 +1,4 @@
-"""Descriptions of the machine that a process runs on."""
+"""Descriptions of the machine on which a process runs."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ _PROCESSORS, _MEMORY = "/proc/cpuinfo", "/proc/meminfo"
 
 
 def describe() -> dict[str, Any]:
-  """{'processor': ..., 'cores': ..., 'memory_bytes': ...}; unknown left out.
+  """Returns known ones of 'processor', 'cores' and 'memory_bytes'.
 
   Cores are those that the process may use.
   """
@@ -24,7 +24,7 @@ def describe() -> dict[str, Any]:
 
 
 def free_memory() -> int | None:
-  """Bytes that programs can still use; None where the system does not tell."""
+  """Returns the bytes still available to programs; None if unknown."""
   return _memory("MemAvailable")
 
 
@@ -34,7 +34,7 @@ def _memory(name: str) -> int | None:
 
 
 def _field(path: str, name: str) -> str:
-  """The first value of a name in a file of 'name : value' lines, or ""."""
+  """Returns a name's first value in a file of 'name : value' lines, or ""."""
   try:
     with open(path, encoding="utf-8", errors="replace") as file:
       for line in file:

@@ -1,4 +1,4 @@
-"""Signs of life: a count that grows as long as a run gets on."""
+"""Signs of life: a counter that grows as long as a run makes progress."""
 
 import itertools
 
@@ -7,11 +7,11 @@ _latest = 0
 
 
 def beat() -> None:
-  """Records that something was done; any thread may call it."""
+  """Records progress; may be called from any thread."""
   global _latest
   _latest = next(_beats)
 
 
 def count() -> int:
-  """Beats so far."""
+  """Returns the number of beats so far."""
   return _latest

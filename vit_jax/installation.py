@@ -1,8 +1,8 @@
-"""Notices google-research's package, which has the same import name.
+"""Detects google-research's package, which has the same import name.
 
-google-research/vision_transformer installs a package called `vit_jax` too. In
-one environment the two overwrite each other's files, or the other is found
-first.
+google-research/vision_transformer also installs a package called `vit_jax`. In
+the same environment the two overwrite each other's files, or the other one is
+found first.
 """
 
 import os
@@ -14,7 +14,7 @@ _FOREIGN = ("input_pipeline.py", "models_mixer.py", "models_vit.py")
 
 
 def check() -> None:
-  """Raises ImportError if the two packages are mixed up here."""
+  """Raises ImportError if the two packages are mixed up."""
   package = sys.modules["vit_jax"]
   here = os.path.dirname(os.path.abspath(__file__))
   foreign = [n for n in _FOREIGN if os.path.exists(os.path.join(here, n))]

@@ -1,4 +1,4 @@
-"""Published weights by name, which a name's library or bucket resolves."""
+"""Published weights by name, resolved by a library or bucket."""
 
 from vit_jax import hub, vit_models
 from vit_jax.suggestions import did_you_mean
@@ -10,20 +10,20 @@ def is_name(path: str) -> bool:
 
 
 def local(path: str) -> str:
-  """Returns the path of the weights of a name, fetched if necessary.
+  """Returns the path of the named weights, downloading them if necessary.
 
   Args:
-    path: 'hf:OWNER/NAME' (`vit_jax.hub`), 'augreg_i21k:B/16' or another name
-      of `vit_jax.vit_models`; any other path is returned as it is.
+    path: 'hf:OWNER/NAME' (`vit_jax.hub`), 'augreg_i21k:B/16' or another name of
+      `vit_jax.vit_models`; any other path is returned unchanged.
 
   Raises:
-    UserError: There is nothing of that name, or it cannot be fetched.
+    UserError: There is nothing with that name, or it cannot be downloaded.
   """
   return vit_models.local(path) if vit_models.is_name(path) else hub.local(path)
 
 
 def hint(path: str) -> str:
-  """A sentence on the name that may be meant by a path; '' if none may."""
+  """Returns a sentence on the name that a path may mean; '' if none."""
   collection, colon, network = path.partition(":")
   near = did_you_mean(collection, vit_models.COLLECTIONS, cutoff=0.7)
   if near is None:

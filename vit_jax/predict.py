@@ -94,7 +94,7 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   from vit_jax.data import image_files
 
-  # A broken file gets a sentence from us; TensorFlow would print a page.
+  # We report a broken file in one sentence; TensorFlow would print a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if not flags.FLAGS.checkpoint:
     raise UserError("No checkpoint was named: give --checkpoint=PATH.")
@@ -133,17 +133,17 @@ def predict(
   """Prints the most probable classes of image files, or their numbers.
 
   Args:
-    checkpoint: Path of a checkpoint of any form.
+    checkpoint: Path of a checkpoint in any format.
     paths: Paths of the images.
     top_k: Number of classes printed for each image.
     form: 'text', 'csv' or 'json'.
-    class_names, classes, templates, tokenizer: As of `Classifier`.
+    class_names, classes, templates, tokenizer: As for `Classifier`.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: An error of `Classifier`.
+    UserError: Any error from `Classifier`.
   """
   from vit_jax.pretrained import inference
 
@@ -208,7 +208,7 @@ def predict(
 
 
 class _Shown(NamedTuple):
-  """Predictions of an image in each form of the answer."""
+  """Predictions for an image in each output format."""
 
   lines: Sequence[str]
   rows: Sequence[tuple[Any, ...]]

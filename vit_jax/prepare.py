@@ -186,7 +186,7 @@ def main(argv: Sequence[str]) -> None:
       "Name one dataset, as in: python -m vit_jax.prepare cifar10"
       " --data_dir=DIR"
     )
-  # We report a broken image in a sentence, TensorFlow in a page.
+  # We report a broken image in one sentence; TensorFlow would print a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   dataset = argv[1]
   if dataset == "tokenizer":
@@ -250,7 +250,7 @@ def _cluster_patches() -> None:
   centres.write(output, found)
   print(f"A tokenizer of {len(found.rows)} tokens is in {output}.")
   words = []
-  if given.images != "imagenet2012":  # Which configs/beit.py names itself.
+  if given.images != "imagenet2012":  # configs/beit.py already names that one.
     words = [f"--config.train.dataset={given.images}", "--config.evals={}"]
   if given.split:
     words.append(f"--config.train.split={given.split}")
@@ -298,7 +298,7 @@ def _raise_if_only_for_from() -> None:
 
 
 def _build(dataset: str) -> tuple[str, str]:
-  """Makes a dataset of files; returns its name and the key of its labels."""
+  """Builds a dataset from files; returns its name and label key."""
   from vit_jax.data.building import build
 
   if sources.is_built_in(dataset):
@@ -342,7 +342,7 @@ def _build(dataset: str) -> tuple[str, str]:
 
 
 def _path(given: str | None) -> str | None:
-  """Expands ~, which a shell does not in --from=~/photos."""
+  """Expands ~, which a shell does not do in --from=~/photos."""
   return None if given is None else os.path.expanduser(given)
 
 
@@ -409,11 +409,11 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
 def _open(
   dataset: str, image_key: str, label_key: str | None
 ) -> sources.Source:
-  """Opens the images, with the key of their labels or one of the usual."""
+  """Opens the images, with their label key or one of the usual ones."""
   split = flags.FLAGS.split or "all"
   kind, _, arguments = dataset.partition(":")
   if kind == "folder":
-    # The check finds damaged files, all of them at once.
+    # The check finds all damaged files at once.
     return folder.scan(split, flags.FLAGS.data_dir, folder.check(arguments))
   problems = []
   keys = (label_key,) if label_key else ("label", "labels")

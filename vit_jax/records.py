@@ -1,8 +1,8 @@
 """Records of a run: JSON lines and JSON files in a workdir.
 
-`metrics.jsonl` holds one object a line, with `step` and flat metric names.
+`metrics.jsonl` has one object per line, with `step` and flat metric names.
 Lines are written in the order of the steps, so that everything up to a
-checkpoint's step is there before the checkpoint is.
+checkpoint's step exists before the checkpoint does.
 """
 
 import contextlib
@@ -24,21 +24,21 @@ _logger = logging.getLogger(__name__)
 
 
 def in_order(metric: str) -> tuple[str | int, ...]:
-  """Key that sorts names with their numbers by value: 5shot before 10shot."""
+  """Returns a key that sorts numbers by value: 5shot before 10shot."""
   parts = re.split(r"(\d+)", metric)
   return tuple(int(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 class MetricsFile:
-  """Appends to a `metrics.jsonl`, each line whole and at once.
+  """Appends to a `metrics.jsonl`, writing each line at once.
 
-  The file is one of this machine; `rundir.bucket_upload` copies it to a bucket.
-  A line that cannot be written, as on a full disk, waits for the next one.
+  The file is local; `rundir.bucket_upload` copies it to a bucket. A line that
+  cannot be written, for example on a full disk, is written with the next one.
 
   Args:
-    path: File that is created when first written.
-    last_step: Step that the run resumes from; later lines, and a last line torn
-      by a kill, are removed.
+    path: File, created on the first write.
+    last_step: Step that the run resumes from; later lines, and a last line
+      truncated by a kill, are removed.
   """
 
   def __init__(self, path: epath.PathLike, *, last_step: int):
@@ -87,7 +87,7 @@ class MetricsFile:
     return any(s == step and n.startswith(prefixes) for s, n in self._written)
 
   def close(self) -> None:
-    """Raises OSError if lines are left that cannot be written."""
+    """Raises OSError if there are lines that cannot be written."""
     try:
       self._write_waiting()
     finally:
@@ -95,9 +95,9 @@ class MetricsFile:
 
 
 def _warn_of_lost_lines(path: epath.Path, text: str, last_step: int) -> None:
-  """Warns of lines that a kill of the run cannot have torn.
+  """Warns about damaged lines that a kill cannot have truncated.
 
-  Lines up to the step of a checkpoint were whole before it was written.
+  Lines up to a checkpoint's step were complete before it was written.
   """
   for number, line in enumerate(text.splitlines(), 1):
     found = re.match(r'{"step": (\d+), ', line)
@@ -117,7 +117,7 @@ def _text(path: epath.Path) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-  """A line's object; None if it is torn or foreign."""
+  """Parses a line's object; None if it is truncated or foreign."""
   try:
     line = json.loads(text)
   except json.JSONDecodeError:
@@ -127,13 +127,13 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def read_lines(path: epath.PathLike) -> list[dict[str, Any]]:
-  """The whole lines of a JSONL file; a torn or foreign one is left out."""
+  """Reads a JSONL file; skips truncated or foreign lines."""
   texts = _text(epath.Path(path)).splitlines()
   return [line for text in texts if (line := _parsed(text)) is not None]
 
 
 def read_json(path: epath.PathLike) -> dict[str, Any]:
-  """A JSON file's object; {} where there is none that can be read."""
+  """Reads a JSON file's object; {} if there is none that can be read."""
   try:
     value = json.loads(epath.Path(path).read_text())
   except (OSError, ValueError):
@@ -142,23 +142,23 @@ def read_json(path: epath.PathLike) -> dict[str, Any]:
 
 
 def write_json(path: epath.PathLike, value: Mapping[str, Any]) -> None:
-  """Writes a JSON file that is never seen half written."""
+  """Writes a JSON file that is never seen partially written."""
   write_text(path, json.dumps(_plain(value), indent=2) + "\n")
 
 
 def write_text(path: epath.PathLike, text: str) -> None:
-  """Writes a text file that is never seen half written."""
+  """Writes a text file that is never seen partially written."""
   with replacing(path) as partial:
     partial.write_text(text)
 
 
 @contextlib.contextmanager
 def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
-  """A file that takes the place of `path` once it is written.
+  """Yields a file that replaces `path` once it is written.
 
-  If the block raises, `path` is unchanged and nothing is left next to it. In a
-  bucket, where nothing can be renamed, the file is one of this machine, copied
-  at the end.
+  If the block raises, `path` is unchanged and nothing is left next to it. For a
+  bucket, where files cannot be renamed, the file is local and copied at the
+  end.
 
   Args:
     path: File in an existing directory; replaced if it exists.
@@ -171,8 +171,8 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     with buckets.local(path) as file:
       yield file
     return
-  # Two may write the same file, on two hosts too: the later one counts, and it
-  # is whole.
+  # Two processes, even on two hosts, may write the same file: the later one
+  # wins, and the file is complete.
   partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
   try:
     yield partial
@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def new_directory(directory: epath.Path) -> Iterator[epath.Path]:
-  """A directory that appears at a path once all is in it, or not at all.
+  """Yields a directory that appears at a path once complete, or not at all.
 
   Raises:
     UserError: The path exists, or cannot be written to.

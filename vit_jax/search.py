@@ -76,7 +76,7 @@ def define_flags() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-  # A broken file gets a sentence from us; TensorFlow would print a page.
+  # We report a broken file in one sentence; TensorFlow would print a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   given = flags.FLAGS
   if not given.checkpoint:
@@ -111,31 +111,32 @@ def search(
   output: str | None = None,
   as_json: bool = False,
 ) -> int:
-  """Prints and shows the images that are nearest to each query.
+  """Prints and shows the images nearest to each query.
 
   Args:
-    checkpoint: Path of a checkpoint of any form.
-    directory: Path of the index, which is made if it does not exist.
+    checkpoint: Path of a checkpoint in any format.
+    directory: Path of the index, which is created if it does not exist.
     queries: Texts, and paths of images.
-    images: Folder of the images; None: the one that the index is of.
-    update: Makes the index fit the folder first.
-    tokenizer: Path of the tokenizer; None: the checkpoint's.
+    images: Folder of the images; None for that of the index.
+    update: True to update the index to match the folder first.
+    tokenizer: Path of the tokenizer; None for the checkpoint's.
     top_k: Number of images for each query.
-    output: Path of the contact sheet; None: in the index.
-    as_json: Prints one JSON document instead of tables.
+    output: Path of the contact sheet; None for one in the index.
+    as_json: True to print one JSON document instead of tables.
 
   Returns:
     The exit code.
 
   Raises:
-    UserError: The checkpoint cannot be read, the index is another's, it or the
-      contact sheet cannot be written, or a query cannot be understood.
+    UserError: The checkpoint cannot be read, the index belongs to a different
+      one, the index or the contact sheet cannot be written, or a query is
+      invalid.
   """
   from vit_jax.pretrained import inference, text_tokenizer
   from vit_jax.searching import embedding
   from vit_jax.searching import index as indexes
 
-  # Which a shell does not in --index=~/photos.index.
+  # A shell does not expand it in --index=~/photos.index.
   directory = os.path.expanduser(directory)
   images = images and os.path.expanduser(images)
   output = output and os.path.expanduser(output)
@@ -160,7 +161,7 @@ def search(
   )
   if known is not None:
     indexes.check(known, source, directory)
-  # Before the work on the index: a query that cannot be read ends the command.
+  # Before working on the index, as an unreadable query ends the command.
   embedded = _embed_queries(use, queries, is_image, loaded)
   found = _update(use, directory, source) if update else None
   found = found or indexes.load(directory, source)
@@ -183,15 +184,15 @@ def search(
 
 
 def _is_in(output: str, directory: str) -> bool:
-  """True for a page in the directory of the index, which is made if need be."""
+  """Returns True for a page in the index's directory, created if needed."""
   return os.path.dirname(os.path.abspath(output)) == os.path.abspath(directory)
 
 
 def _is_image(query: str) -> bool:
-  """Tests if a query is a picture.
+  """Returns True if a query is a picture.
 
   Raises:
-    UserError: It is empty, a folder, or a picture that does not exist.
+    UserError: The query is empty, a folder, or a picture that does not exist.
   """
   from vit_jax.data import image_formats
 
@@ -223,10 +224,10 @@ def _embed_queries(
   is_image: Sequence[bool],
   tokenizer: "Tokenizer | None",
 ) -> "np.ndarray":
-  """Embeddings of the queries in their order, float32 [q, e].
+  """Computes embeddings of the queries in order, float32 [q, e].
 
   Raises:
-    UserError: A query is a file, but no image.
+    UserError: A query is a file but not an image.
   """
   import numpy as np
 

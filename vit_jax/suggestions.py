@@ -7,9 +7,9 @@ from collections.abc import Iterable
 def did_you_mean(
   name: str, known: Iterable[str], cutoff: float = 0.4
 ) -> str | None:
-  """The known name most like `name`, letter case aside; None if none is.
+  """Returns the known name most like `name`, ignoring case, or None.
 
-  `cutoff` is the least similarity of a suggestion, from 0 (always one) to 1.
+  `cutoff` is the minimum similarity of a suggestion, from 0 (always one) to 1.
   """
   lower = {one.lower(): one for one in known}
   close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=cutoff)

@@ -46,18 +46,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def sweep(config: schema.Config, workdir: str) -> int:
-  """Runs all unfinished runs, and writes the table after each.
+  """Runs all unfinished runs and writes the table after each.
 
   Args:
     config: Experiment; `config.sweep` has the rates to try.
     workdir: Directory of all runs.
 
   Returns:
-    The exit code: 0, or that of a run which was stopped.
+    The exit code: 0, or that of a run that was stopped.
 
   Raises:
-    UserError: A run fails for another reason than its learning rate, or no
-      rate is left.
+    UserError: A run fails for a reason other than its learning rate, or no rate
+      is left.
   """
   results = table.Table(config, workdir)
   with runner.Runner() as run:

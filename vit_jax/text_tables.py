@@ -1,6 +1,7 @@
 """Tables of text with aligned columns.
 
-Our own, as a library for these thirty lines would be one more to install.
+Implemented here, as a library for these thirty lines would be one more
+dependency.
 """
 
 from collections.abc import Sequence
@@ -9,17 +10,17 @@ from collections.abc import Sequence
 def aligned(
   rows: Sequence[Sequence[str]], right: Sequence[int] = ()
 ) -> list[str]:
-  """Lines whose columns are two spaces apart.
+  """Formats lines with columns two spaces apart.
 
   Args:
-    rows: Cells of each line, equally many.
-    right: Columns that are aligned to the right, counted from 0.
+    rows: Cells of each line, the same number in each.
+    right: Indices of right-aligned columns, from 0.
   """
   return ["  ".join(cells).rstrip() for cells in _padded(rows, right)]
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-  """A Markdown table; the first row is the header."""
+  """Formats a Markdown table; the first row is the header."""
   head, *body = _padded(rows, ())
   rule = ["-" * len(cell) for cell in head]
   lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *body)]

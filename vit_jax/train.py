@@ -45,7 +45,7 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> int:
   command_line.no_arguments(argv)
   config = command_line.resolved_config()
-  # A run that is started again in an outage may have nobody to start it later.
+  # A run restarted during an outage may have nobody to restart it later.
   buckets.check_workdir(
     flags.FLAGS.workdir or ".",
     outage_seconds=0 if flags.FLAGS.dry_run else buckets.OUTAGE_SECONDS,
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _compiled(parts: "Experiment") -> Callable[..., Any]:
-  """The compiled train step, `(state, batch) -> (state, metrics)`."""
+  """Returns the compiled train step, `(state, batch) -> (state, metrics)`."""
   from vit_jax.aot import xla_flags
 
   device_kind = parts.mesh.devices.flat[0].device_kind
@@ -81,12 +81,12 @@ def _compiled(parts: "Experiment") -> Callable[..., Any]:
 
 @profile_signal.ignored()
 def train(config: schema.Config, workdir: str) -> int:
-  """Runs an experiment to its end, or to a request to stop.
+  """Runs an experiment to its end, or until a request to stop.
 
   Args:
     config: Resolved config of the experiment.
-    workdir: Directory that is created if absent; a run in it resumes from its
-      last checkpoint.
+    workdir: Directory, created if it does not exist; a run in it resumes from
+      its last checkpoint.
 
   Returns:
     The exit code.
@@ -96,7 +96,7 @@ def train(config: schema.Config, workdir: str) -> int:
   """
   config = initial_model.resolve_architecture(config, workdir)
   config = initial_model.keep_attention(config, workdir)
-  # Heavy imports come after all checks of the config, which answer at once.
+  # Heavy imports come after all checks of the config, which are immediate.
   import jax
 
   from vit_jax.data import facts
@@ -131,7 +131,7 @@ def train(config: schema.Config, workdir: str) -> int:
       parts = experiment.build(config, facts.of_source(config, source))
       start.check_same_data(parts.facts.fingerprint)
       stack.enter_context(experiment.memory_explained(config))
-      # Around the directory, which waits for its saves when it is left.
+      # Outside the directory's context, whose exit waits for its saves.
       watchdog = stack.enter_context(
         Watchdog(config.faults.watchdog_seconds, clock)
       )
@@ -209,7 +209,7 @@ def train(config: schema.Config, workdir: str) -> int:
       status, exit_code = "preempted", EXIT_PREEMPTED
       if request.interrupted:
         status, exit_code = "interrupted", command_line.EXIT_INTERRUPTED
-    running.close()  # Its last lines come before the end of the records.
+    running.close()  # Its last lines precede the end of the records.
     directory.finish(status)
   if jax.process_index() == 0:
     if in_vain and step < parts.total_steps:
@@ -227,17 +227,17 @@ def train(config: schema.Config, workdir: str) -> int:
 def _report_error(
   directory: "RunDirectory", kind: type | None, *unused: object
 ) -> None:
-  """Leaves a report of a start that an error ended after its first line."""
-  # A second Ctrl-C waits for nothing.
+  """Writes a report if an error ended a start after its first line."""
+  # A second Ctrl-C does not wait.
   is_error = kind is not None and issubclass(kind, Exception)
   if is_error and directory.is_ours and directory.has_lines:
     print(f"report: {_report(str(directory.path))}")
 
 
 def _report(workdir: str) -> str:
-  """The path of the run's report, or the reason why there is none.
+  """Writes the run's report; returns its path, or why there is none.
 
-  A page that cannot be drawn is no reason to call a run failed.
+  A report that cannot be drawn does not make a run fail.
   """
   from vit_jax.report import render
 

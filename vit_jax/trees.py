@@ -1,4 +1,4 @@
-"""Pytrees seen as flat lists of named leaves, 'a/b/kernel' -> leaf."""
+"""Pytrees as flat lists of named leaves, 'a/b/kernel' -> leaf."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import jax
 
 
 def path_name(path: tuple[Any, ...]) -> str:
-  """'Transformer/encoderblock_0/kernel' for a jax key path."""
+  """Formats a jax key path: 'Transformer/encoderblock_0/kernel'."""
   return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
@@ -26,12 +26,12 @@ def map_named(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 def num_elements(tree: Any) -> int:
-  """Number of scalars in all leaves."""
+  """Counts the scalars in all leaves."""
   return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
 
 def num_bytes(tree: Any) -> int:
-  """Number of bytes of all leaves, unsharded."""
+  """Counts the bytes of all leaves, unsharded."""
   return sum(
     math.prod(leaf.shape) * leaf.dtype.itemsize
     for leaf in jax.tree.leaves(tree)

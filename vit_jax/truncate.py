@@ -1,11 +1,11 @@
-"""Long lists in messages, cut after the first few."""
+"""Truncation of long lists in messages."""
 
 from collections.abc import Sequence
 
 
 def first(texts: Sequence[str], count: int = 20, separator: str = ", ") -> str:
-  """'a, b, c and 7 more': the first `count` texts, and the number of others."""
+  """Joins the first `count` texts and counts the others: 'a, b and 7 more'."""
   more = len(texts) - count
-  # 'a; b; and 7 more', as texts that hold commas are set apart.
+  # 'a; b; and 7 more', so that texts containing commas are separated.
   rest = f"{separator.rstrip(', ')} and {more} more" if more > 0 else ""
   return separator.join(texts[:count]) + rest

@@ -1,4 +1,4 @@
-"""Versions of what a run's numbers depend on."""
+"""Versions of the software that a run's numbers depend on."""
 
 import functools
 import os
@@ -24,7 +24,7 @@ _PACKAGES = (
 
 
 def installed() -> dict[str, str]:
-  """{'vit_jax': '0.1.0', 'python': '3.11.7', 'jax': ...}; absent left out."""
+  """Returns {'vit_jax': '0.1.0', 'python': '3.11.7', ...}, without absent."""
   versions = {
     "vit_jax": vit_jax.__version__,
     "python": platform.python_version(),
@@ -39,10 +39,10 @@ def installed() -> dict[str, str]:
 
 @functools.cache
 def commit() -> str:
-  """The commit of this package's checkout, '+' if files differ; "" of none.
+  """Returns the commit of this checkout, with '+' if modified; "" if none.
 
-  Files that a launcher has taken from a commit are no checkout; their commit is
-  in VIT_JAX_COMMIT.
+  Files that a launcher has copied from a commit are not a checkout; their
+  commit is in VIT_JAX_COMMIT.
   """
   root = pathlib.Path(__file__).parents[1]
   if not (root / ".git").exists():

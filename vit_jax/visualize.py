@@ -54,7 +54,7 @@ def define_flags() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-  # Of a broken file we say a sentence, TensorFlow a page.
+  # We report a broken file in one sentence; TensorFlow would print a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   given = flags.FLAGS
   if not given.checkpoint:
@@ -87,11 +87,11 @@ def visualize(
   """Writes the figures of a checkpoint and their page.
 
   Args:
-    checkpoint: Path of a checkpoint of any form.
-    output: Directory that is absent or empty.
-    paths: Paths of image files; one that is no image is named on stderr.
-    num_shown: Number of images that are shown.
-    num_steps: Number of steps of a workdir that are compared.
+    checkpoint: Path of a checkpoint in any format.
+    output: Directory that does not exist or is empty.
+    paths: Paths of image files; any that is not an image is reported on stderr.
+    num_shown: Number of images shown.
+    num_steps: Number of a workdir's steps to compare.
 
   Returns:
     The exit code.
@@ -108,7 +108,7 @@ def visualize(
   _check_free(output)
   use = inference.read(checkpoint)
   network = networks.of_weights(use.weights)
-  # Whether it can be written to is known before the work, not after.
+  # Checks that it can be written to before the work, not after.
   command_line.writing(_make, output, None)
   images, shown, failed = _read_images(use, paths, num_shown)
   found = [sections.parameters(network)]
@@ -147,7 +147,7 @@ def _check_free(output: str) -> None:
 def _read_images(
   use: "Inference", paths: Sequence[str], num_shown: int
 ) -> tuple[list[np.ndarray], list[str], bool]:
-  """Pixels of the images, paths of those shown, and whether files failed."""
+  """Reads pixels, the paths shown, and whether any files failed."""
   images: list[np.ndarray] = []
   shown: list[str] = []
   failed = False

@@ -1,12 +1,13 @@
 """Google-research's published ViTs by name: augreg_i21k:B/16.
 
-They are .npz files of the public bucket gs://vit_models, which any file of it
-names too: gs://vit_models/augreg/FILE.npz. They are fetched over HTTPS, without
-credentials, into the cache directory; the bucket's files never change.
+They are .npz files in the public bucket gs://vit_models; a path in it also
+works as a name: gs://vit_models/augreg/FILE.npz. They are downloaded over
+HTTPS, without credentials, into the cache directory; the bucket's files never
+change.
 
 Names are those of google-research/vision_transformer, whose README recommends
-the recipes of 'augreg_i21k' and of 'augreg_i21k_i1k' at 384 pixels; B/8 on
-ImageNet-21k is recommended by google-research/big_vision. The others are those
+the recipes of 'augreg_i21k' and of 'augreg_i21k_i1k' at 384 pixels;
+google-research/big_vision recommends B/8 on ImageNet-21k. The others are those
 that timm 1.0 loads.
 """
 
@@ -53,7 +54,7 @@ def _original(directory: str, variant: str) -> str:
   return f"{directory}/{stem}{plus}ViT-{vit}"
 
 
-# Collection -> variant -> image size, pixels -> file without its suffix.
+# Collection -> variant -> image size in pixels -> file without suffix.
 _FILES: dict[str, dict[str, dict[int, str]]] = {
   "vit_i21k": {
     variant: {224: _original("imagenet21k", variant)}
@@ -134,7 +135,7 @@ COLLECTIONS = tuple(_FILES)
 
 
 def names() -> list[str]:
-  """All short names, with their image sizes: 'augreg_i21k:B/16@224'."""
+  """Returns all short names with image sizes: 'augreg_i21k:B/16@224'."""
   return [
     f"{collection}:{variant}@{size}"
     for collection, variants in _FILES.items()
@@ -144,19 +145,19 @@ def names() -> list[str]:
 
 
 def is_name(path: str) -> bool:
-  """Returns True for a name of a file of the bucket."""
+  """Returns True if a path names a file in the bucket."""
   collection, colon, _ = path.partition(":")
   return path.startswith(_BUCKET) or bool(colon and collection in COLLECTIONS)
 
 
 def named(collection: str, variant: str, image_size: int) -> str:
-  """The name of a collection's file for a network.
+  """Returns the name of a collection's file for a network.
 
   Args:
     collection: One of `COLLECTIONS`.
     variant: 'B/16', 'ViT-B/16' or 'R50+B/16'.
-    image_size: Side of the images, pixels, that is preferred if the collection
-      has files for several.
+    image_size: Preferred side of the images, in pixels, if the collection has
+      files for several.
   """
   variant = variant.removeprefix("ViT-")
   has_size = image_size in _FILES[collection].get(variant, {})
@@ -164,15 +165,15 @@ def named(collection: str, variant: str, image_size: int) -> str:
 
 
 def local(path: str) -> str:
-  """The path of a file of the bucket, fetched if need be.
+  """Returns the local path of a file in the bucket, downloading it if needed.
 
   Args:
-    path: 'COLLECTION:VARIANT' or 'COLLECTION:VARIANT@SIZE' of `names`, or
+    path: 'COLLECTION:VARIANT' or 'COLLECTION:VARIANT@SIZE' from `names`, or
       'gs://vit_models/DIRECTORY/FILE.npz'.
 
   Raises:
-    UserError: There is no such name or file; or it cannot be fetched and is
-      not in the cache.
+    UserError: There is no such name or file, or it is not in the cache and
+      cannot be downloaded.
   """
   return str(_fetched(path, file_of(path)))
 
@@ -181,7 +182,7 @@ def file_of(path: str) -> str:
   """Returns the file in the bucket for a name.
 
   Raises:
-    UserError: There is none.
+    UserError: There is no such file.
   """
   if path.startswith(_BUCKET):
     file = path.removeprefix(_BUCKET)
@@ -215,7 +216,7 @@ def _fetched(path: str, file: str) -> pathlib.Path:
   place = cache_directory.path() / "weights" / file
   if place.exists():
     return place
-  # Imported late: most runs fetch nothing.
+  # Imported late, as most runs download nothing.
   from vit_jax import downloads
 
   base = os.environ.get(MIRROR) or _ADDRESS

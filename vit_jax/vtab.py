@@ -65,15 +65,15 @@ def transfer(
   workdir: str,
   earlier: Mapping[str, schema.Config],
 ) -> int:
-  """Runs all unfinished tasks, and writes the table after each.
+  """Runs all unfinished tasks and writes the table after each.
 
   Args:
     configs: Task -> its experiment.
     workdir: Directory of all runs.
-    earlier: The same of other tasks, which count if they have ended.
+    earlier: The same for other tasks, which count if they have finished.
 
   Returns:
-    The exit code: 0, or that of a run which was stopped.
+    The exit code: 0, or that of a run that was stopped.
 
   Raises:
     UserError: All datasets are missing, or a run failed.
@@ -120,7 +120,7 @@ def transfer(
 
 
 def _run(task: str, config: schema.Config, workdir: str) -> plan.Run:
-  """The run of a task; raises UserError if it measures no accuracy."""
+  """Returns the run of a task; raises UserError if it measures no accuracy."""
   evaluator = main_evaluator.find(config)
   if evaluator is None:
     raise UserError(
@@ -131,10 +131,10 @@ def _run(task: str, config: schema.Config, workdir: str) -> plan.Run:
 
 
 def _chosen(words: Sequence[str]) -> list[str]:
-  """The tasks named, or in the groups named.
+  """Returns the named tasks and those in named groups.
 
   Raises:
-    UserError: A word is neither a task nor a group, or there is none.
+    UserError: A word is neither a task nor a group, or there are no words.
   """
   known = [*vtab.GROUPS, *vtab.TASKS]
   for word in words:
@@ -164,7 +164,7 @@ def _is_absent(config: schema.Config) -> bool:
 
 
 def _advice(configs: Mapping[str, schema.Config], absent: Sequence[str]) -> str:
-  """Commands that prepare the absent datasets."""
+  """Returns commands that prepare the absent datasets."""
   datasets = dict.fromkeys(configs[task].train.dataset for task in absent)
   home = tfds_directory.resolve_data_dir(configs[absent[0]].data_dir)
   commands = [
