@@ -8,7 +8,7 @@ _PROCESSORS, _MEMORY = "/proc/cpuinfo", "/proc/meminfo"
 
 
 def describe() -> dict[str, Any]:
-  """Returns known ones of 'processor', 'cores' and 'memory_bytes'.
+  """Returns 'processor', 'cores' and 'memory_bytes', as far as known.
 
   Cores are those that the process may use.
   """

@@ -24,7 +24,7 @@ _PACKAGES = (
 
 
 def installed() -> dict[str, str]:
-  """Returns {'vit_jax': '0.1.0', 'python': '3.11.7', ...}, without absent."""
+  """Returns {'vit_jax': '0.1.0', 'jax': ...}; skips absent packages."""
   versions = {
     "vit_jax": vit_jax.__version__,
     "python": platform.python_version(),

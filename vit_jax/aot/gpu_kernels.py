@@ -59,7 +59,7 @@ class Kernel:
 def kernel(
   module: Module, computation: Computation, instruction: Instruction
 ) -> Kernel | None:
-  """Returns an instruction's kernel; None if it has none or exchanges."""
+  """Returns an instruction's kernel; None for exchanges and free operations."""
   opcode = instruction.opcode
   if opcode in _FREE or opcode.startswith(_EXCHANGES):
     return None

@@ -48,7 +48,7 @@ class Classifier:
     classes: Texts that a checkpoint with a text tower compares images with,
       separated by commas, or a file with one per line.
     templates: Sentences into which each text is inserted.
-    tokenizer: Path of the tokenizer of the texts; None: the checkpoint's.
+    tokenizer: Path of the tokenizer of the texts; None for the checkpoint's.
     use: The checkpoint, if it has already been read.
 
   Raises:

@@ -111,7 +111,7 @@ def features(objective: "Objective", facts: DataFacts) -> Features:
 
 
 def forward_flops(config: schema.Config, *, num_classes: int | None) -> int:
-  """FLOPs of an example's forward pass in training, two per multiply-add."""
+  """Counts FLOPs of an example's training forward pass, 2 per multiply-add."""
   return kind_of(config).forward_flops(config, num_classes)
 
 

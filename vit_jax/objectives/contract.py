@@ -157,7 +157,7 @@ class Objective:
     constants: Frozen parameters; `loss` receives their `params`.
     accumulates: True if `loss` takes the whole batch and iterates over its
       micro-batches itself, as a loss that compares all examples must.
-    stored: A feature that batches have instead of `image`; None: they have
+    stored: A feature that batches have instead of `image`; None if they have
       images.
   """
 

@@ -186,7 +186,7 @@ def image_tower(model: schema.Model) -> schema.Model:
 
 
 def forward_flops(path: str) -> int:
-  """FLOPs of the forward pass of one image of the network's size."""
+  """Counts FLOPs of the forward pass of one image of the network's size."""
   section = model_in(path)
   return cost.computed_flops(section, num_classes=section.num_classes)
 

@@ -38,8 +38,8 @@ class ObjectiveKind:
   Attributes:
     section: Class of `config.objective` under this name.
     build: `build(config, facts, total_steps) -> Objective`; `facts` declares
-      the features of a batch and the number of classes (None: the data have no
-      labels), `total_steps` is the length of the run in updates.
+      the features of a batch and the number of classes (None if the data have
+      no labels), `total_steps` is the length of the run in updates.
     forward_flops: `forward_flops(config, num_classes) -> int`, the FLOPs of one
       example's forward pass in training, two per multiply-add. Parts without a
       backward pass count as a third, because a step counts as three forward

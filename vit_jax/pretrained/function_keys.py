@@ -123,7 +123,7 @@ def _told(
   wanted: schema.Section,
   unseen: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> dict[str, tuple[Any, Any]]:
-  """As `told`, without the keys of parts; `unseen` is both sections'."""
+  """Like `told`, without keys of parts; `unseen` is that of both sections."""
   others = {*OF_TRAINING, *OF_VARIANT, *_OF_SHAPES, *_OF_IMAGES}
   there, here = unseen
   return {

@@ -20,7 +20,7 @@ from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
 _BEST = "best"
-# Number of attempts if the run has removed the newest step in the meantime.
+# Number of attempts if the run has removed the latest step in the meantime.
 _TRIES = 5
 # A step is removed file by file: number of checks for it, and pause in between.
 _LOOKS = 10
@@ -134,7 +134,7 @@ def read(path: str) -> Weights:
 
   Raises:
     UserError: The checkpoint is missing, damaged or not understood, or the run
-      that wrote it has removed it meanwhile.
+      that wrote it has removed it in the meantime.
   """
   return read_with_step(path)[0]
 
@@ -212,7 +212,7 @@ def _is_removed(directory: epath.Path, step: int) -> bool:
       if step not in steps:
         return True
       if step == steps[-1]:
-        return False  # Only a run that rewinds removes its newest step.
+        return False  # Only a run that rewinds removes its latest step.
     time.sleep(_PAUSE_SECONDS)
   return False
 

@@ -8,14 +8,14 @@ MISSING = "–"
 
 
 def count(value: int | float | None) -> str:
-  """'1,234,567'."""
+  """Formats '1,234,567'."""
   if value is None or not math.isfinite(value):
     return MISSING if value is None else str(value)
   return f"{value:,.0f}"
 
 
 def counted(value: int | float, noun: str) -> str:
-  """'1 image', '1,024 images'."""
+  """Formats '1 image' or '1,024 images'."""
   return f"{count(value)} {noun}" + ("" if value == 1 else "s")
 
 
@@ -40,7 +40,7 @@ def quantity(value: float | None, digits: int = 4) -> str:
 
 
 def percent(fraction: float | None, digits: int = 2) -> str:
-  """0.98765 -> '98.77%'."""
+  """Formats 0.98765 as '98.77%'."""
   if fraction is None:
     return MISSING
   if not math.isfinite(fraction):
@@ -74,7 +74,7 @@ def short_count(value: float) -> str:
 
 
 def flops(value: float) -> str:
-  """'3.46 TFLOPs', '12 EFLOPs'."""
+  """Formats '3.46 TFLOPs' or '12 EFLOPs'."""
   for size, letter in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G")):
     if value >= size:
       return f"{quantity(value / size, 3)} {letter}FLOPs"
@@ -82,7 +82,7 @@ def flops(value: float) -> str:
 
 
 def seconds(value: float | None) -> str:
-  """'0.42 s', '59 s', '2 min 5 s', '3 h 12 min', '2 d 4 h'."""
+  """Formats '0.42 s', '59 s', '2 min 5 s', '3 h 12 min' or '2 d 4 h'."""
   if value is None or not math.isfinite(value):
     return MISSING
   if value < 9.95:

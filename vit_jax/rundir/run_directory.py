@@ -237,7 +237,7 @@ class RunDirectory:
 
   @property
   def has_lines(self) -> bool:
-    """True if this start has written a line of metrics."""
+    """Returns True if this start has written a line of metrics."""
     return self._records is not None and self._records.has_lines
 
   @property
@@ -360,7 +360,7 @@ class RunDirectory:
     return self
 
   def __exit__(self, kind: type | None, *unused: object) -> None:
-    """Completes and names the saves of a run that an error ends."""
+    """Finishes a run that an error ends: its saves and final status."""
     if kind is not None and not self._is_ending:
       diverged = issubclass(kind, DivergedError)
       with contextlib.suppress(UserError):  # Already logged.
@@ -368,7 +368,7 @@ class RunDirectory:
 
 
 def _kept_to_go_back(parts: Run) -> tuple[int, int] | None:
-  """Returns the saves that `config.faults` may need: `keep_multiples`."""
+  """Returns the `keep_multiples` that `config.faults` needs, if any."""
   config = parts.config
   if config.faults.not_finite != "roll_back":
     return None

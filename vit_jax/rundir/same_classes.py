@@ -14,7 +14,7 @@ def check(workdir: epath.PathLike, names: Sequence[str] | None) -> None:
 
   Args:
     workdir: Directory of a run that resumes.
-    names: Names in the order of the labels; None: unknown.
+    names: Names in the order of the labels; None if unknown.
 
   Raises:
     UserError: The names differ, so the meaning of the head's outputs would

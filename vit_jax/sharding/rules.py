@@ -133,7 +133,7 @@ def shard_bytes(tree: Any, shardings: Any) -> int:
 
 
 def format_bytes(size: float | int) -> str:
-  """'1.50 GiB'."""
+  """Formats '1.50 GiB'."""
   for unit in ("B", "KiB", "MiB"):
     if size < 1024:
       return f"{size:.0f} B" if unit == "B" else f"{size:.2f} {unit}"

@@ -57,7 +57,7 @@ class Experiment:
 
   @functools.cached_property
   def constants(self) -> Any:
-    """The objective's frozen parameters, with their shardings."""
+    """Returns the objective's frozen parameters, with their shardings."""
     return jax.tree.map(
       lambda array, leaf: jax.device_put(array, leaf.sharding),
       self.objective.constants.params,

@@ -51,5 +51,5 @@ class Weights:
 
   @property
   def predicts_numbers(self) -> bool:
-    """True if the head predicts numbers, which `class_names` names."""
+    """Returns True if the head predicts numbers, named by `class_names`."""
     return self.activation == "none"

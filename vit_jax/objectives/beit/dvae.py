@@ -63,7 +63,7 @@ def num_tokens(params: Mapping[str, Any]) -> int:
 
 
 def flops(params: Mapping[str, Any], side: int) -> int:
-  """FLOPs to compute an image's tokens, two per multiply-add.
+  """Counts FLOPs to compute an image's tokens, two per multiply-add.
 
   Args:
     params: The encoder, or its shapes.

@@ -105,7 +105,7 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add.
+  """Counts FLOPs of an image's forward pass, two per multiply-add.
 
   A training step counts as three forward passes, but only one for a tokenizer.
   """
@@ -138,7 +138,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network, without the parts that predict tokens."""
+  """Returns the network, without the parts that predict tokens."""
   del objective_state
   return {name: tree for name, tree in params.items() if name not in BESIDE}
 

@@ -83,7 +83,7 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of a pair: both towers, and one image against a batch's texts.
+  """Counts FLOPs of a pair: both towers, and one image with a batch's texts.
 
   A training step counts as three forward passes, but only one for a frozen
   image tower, or none if its outputs are stored.

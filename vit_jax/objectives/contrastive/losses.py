@@ -242,7 +242,7 @@ class _Ring(NamedTuple):
 
   @property
   def size(self) -> int:
-    """Number of devices."""
+    """Returns the number of devices."""
     return math.prod(self.axes.values())
 
   def around(

@@ -38,7 +38,7 @@ def metrics(
 
 
 def effective(probabilities: Float[Array, " k"]) -> Float[Array, ""]:
-  """Number of prototypes in use: exponential of the entropy of their shares."""
+  """Returns the prototypes in use: the exponential of their entropy."""
   positive = probabilities > 0
   logs = jnp.log(jnp.where(positive, probabilities, 1.0))
   return jnp.exp(-jnp.sum(probabilities * logs))

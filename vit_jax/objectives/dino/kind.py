@@ -92,7 +92,7 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add.
+  """Counts FLOPs of an image's forward pass, two per multiply-add.
 
   A training step counts as three forward passes, but only one for the teacher,
   which sees the global crops.
@@ -104,7 +104,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 def teacher_flops(
   config: schema.Config, of_class: Sequence[str] = _CROPS
 ) -> int:
-  """FLOPs of the global crops of an image, by network and head.
+  """Counts FLOPs of an image's global crops in network and head.
 
   Args:
     config: The experiment.
@@ -120,7 +120,7 @@ def teacher_flops(
 def student_flops(
   config: schema.Config, of_class: Sequence[str] = _CROPS
 ) -> int:
-  """FLOPs of all crops of an image, by network and head.
+  """Counts FLOPs of all of an image's crops in network and head.
 
   Branches that stochastic depth skips are not counted.
 
@@ -155,7 +155,7 @@ def _width(config: schema.Config) -> int:
 
 
 def head_flops(objective: schema.DINO, width: int, bottleneck: int) -> int:
-  """FLOPs of a head for one token, its prototypes included."""
+  """Counts FLOPs of a head for one token, including the prototypes."""
   hidden = objective.hidden_width
   return 2 * (
     width * hidden

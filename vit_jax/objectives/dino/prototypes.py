@@ -120,7 +120,7 @@ def balanced(
     prototypes: Prototypes, with unit length.
     temperature: Temperature that divides the similarities.
     iterations: Number of times that both are scaled.
-    weights: Weight of each token, 0 for padding; None: all have weight 1.
+    weights: Weight of each token, 0 for padding; None if all have weight 1.
   """
   if weights is None:
     weights = jnp.ones(features.shape[:-1], jnp.float32)
@@ -162,7 +162,7 @@ def sinkhorn(
       0.
     iterations: Number of times that prototypes, then rows, are scaled.
     weights: Weight of each row; a row of weight 0 does not count, and its
-      result is zero. None: all have weight 1.
+      result is zero. None if all have weight 1.
 
   Returns:
     Probabilities in float32; rows sum to 1.

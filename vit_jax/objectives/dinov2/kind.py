@@ -79,7 +79,7 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add.
+  """Counts FLOPs of an image's forward pass, two per multiply-add.
 
   As for DINO, with the patch head of student and teacher.
   """
@@ -98,7 +98,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 
 
 def _patch_flops(config: schema.Config) -> int:
-  """FLOPs of the head on the compared patches of an image."""
+  """Counts FLOPs of the head on the compared patches of an image."""
   plan, objective = plans.of(config), config.objective
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   of_patch = dino_kind.head_flops(

@@ -68,7 +68,7 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add.
+  """Counts FLOPs of an image's forward pass, two per multiply-add.
 
   A training step counts as three forward passes, but only one for the teacher.
   """
@@ -103,7 +103,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network, without the parts that predict features."""
+  """Returns the network, without the parts that predict features."""
   del objective_state
   beside = (MASK_TOKEN, HEAD)
   return {name: tree for name, tree in params.items() if name not in beside}

@@ -96,7 +96,7 @@ def decoder_model(config: schema.Config) -> schema.Model:
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add.
+  """Counts FLOPs of an image's forward pass, two per multiply-add.
 
   The encoder sees only the visible patches; with a convolutional stem, this
   applies to the layers after it.
@@ -137,7 +137,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The encoder, without the parts that predict patches."""
+  """Returns the encoder, without the parts that predict patches."""
   del objective_state
   return {name: tree for name, tree in params.items() if name != "decoder"}
 

@@ -56,7 +56,7 @@ def num_corrupted(config: schema.Config) -> int:
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add."""
+  """Counts FLOPs of an image's forward pass, two per multiply-add."""
   del num_classes
   family = registry.FAMILIES.get(config.model.name)
   _, patch_size = family.grid(config.model)
@@ -79,7 +79,7 @@ def describe(config: schema.Config) -> dict[str, str]:
 
 
 def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """The network, without the parts that predict patches."""
+  """Returns the network, without the parts that predict patches."""
   del objective_state
   beside = ("mask_token", "patch_head")
   return {name: tree for name, tree in params.items() if name not in beside}

@@ -127,7 +127,7 @@ def build(
 
 
 def forward_flops(config: schema.Config, num_classes: int) -> int:
-  """FLOPs of an image's forward pass, two per multiply-add.
+  """Counts FLOPs of an image's forward pass, two per multiply-add.
 
   A training step counts as three forward passes, but only one for a teacher or
   a backbone frozen by `optimizer.freeze`.

@@ -159,14 +159,14 @@ def _computed(key: str, value: int | float | None) -> str:
 
 
 def _relative(ours: int | float | None, paper: int | float | None) -> str:
-  """'+2.0%'."""
+  """Formats the relative difference, '+2.0%'."""
   if ours is None or paper is None:
     return MISSING
   return f"{_signed(100 * (ours / paper - 1), 1)}%"
 
 
 def _signed(value: float, digits: int) -> str:
-  """'+2.0', '−0.1', '0.0'."""
+  """Formats '+2.0', '−0.1' or '0.0'."""
   size = f"{abs(value):,.{digits}f}"
   if not float(size.replace(",", "")):
     return size
@@ -174,7 +174,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _is_compared(key: str, columns: Mapping[str, Column]) -> bool:
-  """Tells if a computed number stands next to the paper's."""
+  """Tells if a computed number is compared with the paper's."""
   return key in _COMPARED and key in columns
 
 
