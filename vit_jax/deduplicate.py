@@ -9,7 +9,7 @@ its splits. Without @SPLIT, the first is 'train' and the others are 'test'.
 
 --image_key and --label_key name the features of the training set if they are
 not 'image' and 'label', as config.train.image_key and label_key of the run do.
-Test sets that lack these features are read by the usual names. If the run sets
+Test sets without these features are read under the usual names. If the run sets
 config.train.text_key, give --text_key too, and --regression if its labels are
 numbers to predict.
 

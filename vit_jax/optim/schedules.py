@@ -36,12 +36,13 @@ def learning_rate(
     linear: base_lr + p (end_lr - base_lr).
     cosine: end_lr + (base_lr - end_lr) (1 + cos(pi p)) / 2.
     rsqrt: base_lr sqrt(s / (s + t - W)), s = rsqrt_timescale; at least end_lr.
-    steps: base_lr factor ** (boundaries <= t); at least end_lr. Without
-  `warmup_prefix` the shape counts from step 0, as timm's schedulers do by
-  default: p = t / T, and t instead of t - W. The warmup still rises to base_lr,
-  and at W the rate drops to the current value of the shape. With C cooldown
-  steps the result is multiplied by min(1, (T - t) / C), so it falls to 0
-  regardless of end_lr.
+    steps: base_lr factor ** (boundaries <= t); at least end_lr.
+
+  Without `warmup_prefix` the shape counts from step 0, as timm's schedulers do
+  by default: p = t / T, and t instead of t - W. The warmup still rises to
+  base_lr, and at W the rate drops to the current value of the shape. With C
+  cooldown steps the result is multiplied by min(1, (T - t) / C), so it falls to
+  0 regardless of end_lr.
 
   Args:
     schedule: The config's section.

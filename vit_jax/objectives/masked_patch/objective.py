@@ -22,8 +22,8 @@ from vit_jax.models.layers import heads, token_places
 from vit_jax.objectives import contract
 from vit_jax.objectives.masked_patch import kind, targets
 
-# Probability that a corrupted patch's embedding is replaced by the mask token,
-# or by that of another patch of the image; otherwise it is kept. [P]
+# Probabilities that a corrupted patch's embedding is replaced by the mask
+# token, or by that of another patch of the image; otherwise it is kept. [P]
 MASK, OTHER = 0.8, 0.1
 # Stands for the mask token instead of a patch's index.
 MASK_TOKEN = -1

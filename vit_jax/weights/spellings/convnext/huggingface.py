@@ -34,7 +34,7 @@ _NAMES = torch.names(
 
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
-  """Removes the axes of length 1 that vectors for maps would have."""
+  """Removes axes of length 1 from vectors that are stored like maps."""
   del config
   return {
     name: tensor.reshape(-1) if ".grn." in name else tensor

@@ -25,7 +25,7 @@ _NAMES = torch.names(
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """Removes the axes of length 1 that vectors for maps would have."""
+  """Removes axes of length 1 from vectors that are stored like maps."""
   del path, notes
   return {
     name: tensor.reshape(-1) if ".grn." in name else tensor
