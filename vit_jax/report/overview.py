@@ -71,7 +71,7 @@ def sentence(run: Run) -> str:
 
 
 def _account(run: Run) -> Mapping[str, Any]:
-  """Returns the times of all starts of the run, or of the last if need be."""
+  """Returns the times of all starts, or only of the last if unrecorded."""
   return run.section("goodput") or run.section("timings")
 
 

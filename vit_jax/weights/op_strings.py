@@ -31,7 +31,7 @@ class Resizing:
     is_squashed: True if images are resized to squares, False if their smaller
       side is resized.
     side: Length of that side, pixels.
-    is_cropped: True if the centre of the resized image is cropped.
+    is_cropped: True if the resized image is cropped to its centre.
     method: Name of the method, one of `vit_jax.data.ops_image.Method`.
     is_smooth: True if every pixel counts when an image is shrunk.
     rounding: Rounding of the longer side and the crop's position; None if there

@@ -93,7 +93,7 @@ def draw(
 
 
 def counting_axis(values: np.ndarray) -> axes.Axis:
-  """Builds an axis with ticks at integers and half a unit of margin."""
+  """Builds an axis with integer ticks and at least half a unit of margin."""
   low, high = float(values.min()), float(values.max())
   free = max(0.5, 0.02 * (high - low))
   start, end = frame.ACROSS

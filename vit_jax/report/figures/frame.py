@@ -34,7 +34,6 @@ def chart(
     unit: Name of the y axis, written above it.
     x_label: Name of the x axis.
     label: Text alternative.
-    legend: Legend above the plot.
   """
   parts = []
   for value, text in y.ticks:

@@ -118,7 +118,7 @@ def _by_recipe(
 
 
 def _problem(found: Sequence[tuple[Found, float]]) -> str | None:
-  """Explains if runs of one cell cannot be averaged."""
+  """Explains why runs of one cell cannot be averaged; None if they can."""
   runs = [run for run, _ in found]
   described = ", ".join(run.name for run in runs)
   keys = differing([run.config for run in runs])

@@ -59,7 +59,7 @@ def standalone(figures: Sequence[svg.Figure]) -> str:
   for figure in figures:
     found = re.match(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"', figure.svg)
     wide, high = float(found[1]), float(found[2])
-    # Nested, the page's rules for figures would move it.
+    # When nested, the page's rules for figures would move it.
     inner = str(figure.svg).replace(' role="img"', "", 1).removeprefix("<svg")
     place = f'<svg x="{at:g}" width="{wide:g}" height="{high:g}"'
     parts.append(svg.Markup(place + inner))

@@ -155,7 +155,7 @@ def differing(configs: Sequence[schema.Config]) -> list[str]:
 
 
 def flatten(config: schema.Config) -> dict[str, object]:
-  """Returns every dotted key of a config, such as 'model.pool', and value."""
+  """Maps every dotted key of a config, such as 'model.pool', to its value."""
   return resolve.flatten(config.model_dump(mode="json"))
 
 

@@ -56,7 +56,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   """Converts tensors to timm's ViT names, with every layer separate.
 
   Raises:
-    UserError: The file has a part that EVA-02 does not have, or no SwiGLU.
+    UserError: The file has norms inside the branches, or a joined layer cannot
+      be split.
   """
   head = [name for name in tensors if name.startswith("lm_head.")]
   if head:
