@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Real
 
+from vit_jax.models.layers import placement
 from vit_jax.objectives.dino.kind import CHUNK
 
 Numbers = Array | np.ndarray
@@ -40,6 +41,8 @@ Temperature = Float[Numbers, ""] | float
 _HIGHEST = 70.0
 _LEAST = float(np.finfo(np.float32).tiny)
 _SURE = 1e-28
+# Blocks of rows in a chunk; as many devices can share the prototypes.
+_BLOCKS = 256
 Tokens = Float[Numbers, "*tokens d"]
 
 
@@ -137,7 +140,7 @@ def balanced(
       # After the first iteration these are probabilities.
       scaled = jnp.exp(logits + _beside(offset, logits) - norm[..., None])
       sums = jnp.maximum((scaled * weights[..., None]).sum(axis=tokens), _LEAST)
-      of_tokens = (scaled * _beside(1 / sums, scaled)).sum(axis=-1)
+      of_tokens = _weighted(scaled, 1 / sums)
       return offset - jnp.log(sums), of_tokens
 
     offsets, sums = _over_chunks(of_chunk, prototypes, offset)
@@ -248,7 +251,7 @@ def compare(
       jnp.exp(logits - shift).sum(axis=-1),
       jnp.einsum("bgk,bvk->bgv", probabilities, logits),
       -(probabilities * wanted).sum(axis=-1),
-      jnp.einsum("bgk,bg->k", probabilities, shares),
+      _weighted(probabilities.reshape(-1, len(rows)).T, shares.reshape(-1)),
     )
 
   sums, products, entropies, used = _over_chunks(
@@ -267,15 +270,16 @@ def compare(
 def _over_chunks(function: Callable[..., Any], *arrays: Numbers) -> Any:
   """Stacks the results of `function` on chunks of the rows.
 
-  The rows of a chunk are strided, so that every device that holds part of the
-  prototypes holds part of each chunk.
+  A chunk consists of blocks of rows from all over the arrays, so every device
+  that holds part of the prototypes holds part of each chunk.
   """
-  num_rows = len(arrays[0])
-  num_chunks = num_rows // chunk_size(num_rows)
+  size = chunk_size(len(arrays[0]))
+  blocks = _num_blocks(size)
 
   def cut(array):
-    parts = array.reshape(-1, num_chunks, *array.shape[1:])
-    return jnp.swapaxes(parts, 0, 1)
+    rest = array.shape[1:]
+    parts = array.reshape(blocks, -1, size // blocks, *rest)
+    return jnp.swapaxes(parts, 0, 1).reshape(-1, size, *rest)
 
   return jax.lax.map(
     jax.checkpoint(lambda chunks: function(*chunks)), tuple(map(cut, arrays))
@@ -284,7 +288,32 @@ def _over_chunks(function: Callable[..., Any], *arrays: Numbers) -> Any:
 
 def _joined(chunks: Float[Numbers, "n c"]) -> Float[Numbers, " k"]:
   """Puts per-prototype numbers from chunks back in order."""
-  return jnp.swapaxes(chunks, 0, 1).reshape(-1)
+  num_chunks, size = chunks.shape
+  blocks = _num_blocks(size)
+  return jnp.swapaxes(chunks.reshape(num_chunks, blocks, -1), 0, 1).reshape(-1)
+
+
+def _num_blocks(size: int) -> int:
+  """Returns the number of blocks of rows in a chunk.
+
+  The 16 rows of a block are a tile of a TPU's memory, so a chunk is copied tile
+  by tile. Single rows would take four times as long.
+  """
+  return math.gcd(size, _BLOCKS)
+
+
+def _weighted(
+  terms: Float[Array, "*b n"], weights: Float[Array, " n"]
+) -> Float[Array, "*b"]:
+  """Sums the terms of each row, multiplied by their weights, in float32.
+
+  For TPUs, a column of zeros makes the sums a matrix product; the compiler
+  would add the terms within each vector, which takes nine times as long.
+  """
+  if placement.platform() != "tpu":
+    return jnp.matmul(terms, weights, precision="highest")
+  columns = jnp.stack([weights, jnp.zeros_like(weights)], axis=1)
+  return jnp.matmul(terms, columns, precision="high")[..., 0]
 
 
 def _similarities(features: Tokens, rows: Float[Numbers, "c d"]) -> Array:
