@@ -23,6 +23,7 @@ from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.projecting import (
   HeadProjection,
   OutputProjection,
+  Parameter,
   Projection,
 )
 
@@ -48,6 +49,7 @@ class MultiHeadAttention(nn.Module):
     mask: Bool[Array, "b n"] | Bool[Array, "b q n"] | None = None,
     turns: Float[Array, "2 n k"] | None = None,
     bias: Float[Array, "heads n q"] | None = None,
+    scale: Float[Parameter, " d"] | None = None,
   ) -> Float[Array, "b q d"]:
     """Attends from `queries` to `tokens`.
 
@@ -62,6 +64,7 @@ class MultiHeadAttention(nn.Module):
       turns: Rotary positions of the tokens, see `rope_table.table`; the queries
         are the first tokens.
       bias: Bias added to the score of each key with each query.
+      scale: Factor of each channel of the result; None for 1.
 
     Returns:
       The attended values, projected back to the width of the tokens.
@@ -121,7 +124,7 @@ class MultiHeadAttention(nn.Module):
     project = OutputProjection(
       config.num_heads, config.dtype, start.outward, name="out"
     )
-    return project(context)
+    return project(context, scale)
 
 
 def _attention(

@@ -95,16 +95,21 @@ class EncoderBlock(nn.Module):
       if mask is not None and mask.ndim == 3:
         mask = self._read(mask, read_at)
       x = MultiHeadAttention(config, name="MultiHeadDotProductAttention_0")(
-        self._read(x, read_at), x, relative_keys, mask, turns, bias
+        self._read(x, read_at),
+        x,
+        relative_keys,
+        mask,
+        turns,
+        bias,
+        self._layer_scale("layer_scale_0", x.shape[-1]),
       )
-      x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
-      return self._scaled(x, "layer_scale_0")
+      return Dropout(config.dropout_rate, deterministic=not self.train)(x)
 
     def mlp(tokens, mask, read_at):
       del mask, read_at
       x = norm(name="LayerNorm_1")(tokens)
-      x = MlpBlock(config, self.train, name="MlpBlock_0")(x)
-      return self._scaled(x, "layer_scale_1")
+      scale = self._layer_scale("layer_scale_1", x.shape[-1])
+      return MlpBlock(config, self.train, name="MlpBlock_0")(x, scale)
 
     tokens = self._added(attention, tokens, drop_rate, mask, read_at)
     if several is not None:
@@ -116,14 +121,15 @@ class EncoderBlock(nn.Module):
     self.sow("intermediates", "tokens", tokens)
     return tokens, None
 
-  def _scaled(self, branch, name):
-    """LayerScale: a learned factor for each channel. arXiv 2103.17239."""
+  def _layer_scale(self, name, width):
+    """LayerScale: a learned factor for each channel, or None.
+
+    [CaiT], arXiv 2103.17239, equation 2.
+    """
     start = self.config.layer_scale
     if start is None:
-      return branch
-    init = nn.initializers.constant(start)
-    factors = self.param(name, init, branch.shape[-1:])
-    return branch * factors.astype(branch.dtype)[None, None]
+      return None
+    return self.param(name, nn.initializers.constant(start), (width,))
 
   def _added(self, branch, tokens, drop_rate, mask=None, read_at=None):
     """The tokens plus a branch, which some examples skip."""

@@ -11,6 +11,7 @@ from vit_jax.models.layers import starts
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.projecting import OutputDense, Parameter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,11 +46,21 @@ class MlpBlock(nn.Module):
   train: bool
 
   @nn.compact
-  def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
+  def __call__(
+    self, x: Float[Array, "*b d"], scale: Float[Parameter, " d"] | None = None
+  ) -> Float[Array, "*b d"]:
+    """Applies the MLP.
+
+    Args:
+      x: Normalised tokens.
+      scale: Factor of each channel of the result; None for 1.
+    """
     config = self.config
     start = starts.of(config.weight_init, config.depth)
     width = x.shape[-1]
-    inner = self._dense(config.mlp_dim, start.hidden, start.mlp_bias(width))
+    inner = self._dense(
+      nn.Dense, config.mlp_dim, start.hidden, start.mlp_bias(width)
+    )
     hidden = checkpoint_name(inner(name="Dense_0")(x), "mlp_hidden")
     if config.mlp == "swiglu":
       gate = inner(name="gate")(x)
@@ -60,13 +71,15 @@ class MlpBlock(nn.Module):
       norm = LayerNorm(config.layer_norm_eps, config.dtype, name="LayerNorm_0")
       x = norm(x)
     x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
-    bias = start.mlp_bias(config.mlp_dim)
-    x = self._dense(width, start.outward, bias)(name="Dense_1")(x)
+    outer = self._dense(
+      OutputDense, width, start.outward, start.mlp_bias(config.mlp_dim)
+    )
+    x = outer(name="Dense_1")(x, scale)
     return Dropout(config.dropout_rate, deterministic=not self.train)(x)
 
-  def _dense(self, features, kernel_init, bias_init):
+  def _dense(self, layer, features, kernel_init, bias_init):
     return functools.partial(
-      nn.Dense,
+      layer,
       features,
       dtype=self.config.dtype,
       kernel_init=lambda rng, shape, dtype: kernel_init(rng, shape, 1),
