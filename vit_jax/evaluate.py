@@ -24,6 +24,7 @@ of each evaluator. If a checkpoint cannot be evaluated, the command stops there
 with an error, and both files contain the checkpoints before it.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -77,15 +78,16 @@ def main(argv: Sequence[str]) -> int:
 
   found: list[Subject] = []
   try:
-    for subject in measure(config, paths):
-      found.append(subject)
-      if options.output:
-        # Written after each checkpoint, so that nothing is lost if a later one
-        # fails.
-        value = {one.path: one.metrics for one in found}
-        if len(paths) == 1:
-          value = dict(subject.metrics)
-        command_line.writing(records.write_json, options.output, value)
+    with _together(config):
+      for subject in measure(config, paths):
+        found.append(subject)
+        if options.output:
+          # Written after each checkpoint, so that nothing is lost if a later
+          # one fails.
+          value = {one.path: one.metrics for one in found}
+          if len(paths) == 1:
+            value = dict(subject.metrics)
+          command_line.writing(records.write_json, options.output, value)
   finally:
     # Nor is anything lost from the printed output or the report.
     if len(paths) > 1 and found:
@@ -150,8 +152,22 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
   Raises:
     UserError: Any error from `measure`.
   """
-  (subject,) = measure(config, [checkpoint])
+  with _together(config):
+    (subject,) = measure(config, [checkpoint])
   return dict(subject.metrics)
+
+
+@contextlib.contextmanager
+def _together(config: schema.Config) -> Iterator[None]:
+  """Joins the processes, all of which end if one of them has an error."""
+  # jax is imported after all checks of the config, which are immediate.
+  from vit_jax.processes import start
+  from vit_jax.processes.liveness import Liveness
+
+  start.initialize()
+  with Liveness():
+    start.check_alike(config)
+    yield
 
 
 def measure(
@@ -169,11 +185,9 @@ def measure(
     UserError: A checkpoint is missing or has another model, or the data of an
       evaluator is missing.
   """
-  # jax is imported after all checks of the config, which are immediate.
   from vit_jax.pretrained import initial_model, reading
-  from vit_jax.processes import compile_cache, start
+  from vit_jax.processes import compile_cache
 
-  start.initialize()
   compile_cache.enable()
   # All paths are checked before hours are spent on the first one.
   for path in checkpoints:

@@ -101,7 +101,7 @@ def train(config: schema.Config, workdir: str) -> int:
 
   from vit_jax.data import facts
   from vit_jax.durations import EverySteps
-  from vit_jax.processes import compile_cache, start
+  from vit_jax.processes import agreement, compile_cache, start
   from vit_jax.processes.liveness import Liveness
   from vit_jax.processes.stopping import (
     EXIT_PREEMPTED,
@@ -129,7 +129,9 @@ def train(config: schema.Config, workdir: str) -> int:
       compile_cache.enable()
       source = facts.open_data(config)
       parts = experiment.build(config, facts.of_source(config, source))
-      start.check_same_data(parts.facts.fingerprint)
+      agreement.check_same(parts.facts.fingerprint, "training data")
+      for path, digest in sorted(parts.objective.constants.digests.items()):
+        agreement.check_same(digest, f"content of {path}")
       stack.enter_context(experiment.memory_explained(config))
       # Outside the directory's context, whose exit waits for its saves.
       watchdog = stack.enter_context(

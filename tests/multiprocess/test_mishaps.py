@@ -209,6 +209,84 @@ def test_an_error_on_one_host_ends_all_with_its_words(repo, tmp_path):
     assert str(data[1]) in said
 
 
+@pytest.fixture
+def hosts(tmp_path):
+  """Directories of two hosts, each with a dataset of tiny images."""
+  return [folder(tmp_path / f"host{index}") for index in range(2)]
+
+
+def test_a_host_with_other_data_of_an_evaluator_is_named(repo, tmp_path, hosts):
+  """Of as many files, so that nothing else would show it."""
+  (hosts[1] / "test" / "a" / "0.png").rename(hosts[1] / "test" / "b" / "1.png")
+  processes = runs.start_together(
+    repo,
+    tmp_path / "run",
+    2,
+    each=[{"data_dir": path} for path in hosts],
+    **{"evals.test.dataset": "folder"},
+  )
+  for process in processes:
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert "Process 1 on host" in said
+    assert "has other data of config.evals.test" in said
+
+
+def test_hosts_with_another_checkpoint_to_start_from_are_named(repo, tmp_path):
+  """Of the same path, which a link leads to another run on each."""
+  workdirs = [tmp_path / name / "init" for name in ("a", "b")]
+  for seed, workdir in enumerate(workdirs):
+    options = {"total_steps": 2, "seed": seed}
+    runs.end(runs.start(repo, workdir, **options))
+  config = f"{repo}/configs/quickstart.py:smoke"
+  command = runs.command_of(config, tmp_path / "run", init_from="init")
+  environments = launched.environments(2, 2)
+  processes = [
+    subprocess.Popen(
+      command,
+      cwd=workdir.parent,
+      env={**os.environ, "PYTHONPATH": str(repo), **environment},
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for workdir, environment in zip(workdirs, environments, strict=True)
+  ]
+  for process in processes:
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert "Process 1 on host" in said
+    assert "has other content of config.init_from = 'init'" in said
+
+
+def test_an_evaluation_ends_on_all_hosts_with_the_words_of_one(
+  repo, tmp_path, hosts
+):
+  workdir = tmp_path / "run"
+  runs.end(runs.start(repo, workdir, total_steps=2))
+  shutil.rmtree(hosts[1])
+  processes = [
+    runs.start_command(
+      repo,
+      [
+        *(sys.executable, "-m", "vit_jax.evaluate"),
+        *("--config=configs/quickstart.py:smoke", f"--checkpoint={workdir}"),
+        *(f"--config.data_dir={host}", "--config.evals.test.dataset=folder"),
+      ],
+      environment,
+    )
+    for host, environment in zip(
+      hosts, launched.environments(2, 2), strict=True
+    )
+  ]
+  for process in processes:
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "Traceback" not in said and str(hosts[1]) in said
+
+
 def test_a_host_with_another_seed_is_named_before_anything_compiles(
   repo, tmp_path
 ):

@@ -17,6 +17,7 @@ from vit_jax.config import schema
 from vit_jax.data.spec import Preprocess
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Context
+from vit_jax.processes import agreement
 from vit_jax.sharding import mesh as meshes
 
 _PREFETCH_BATCHES = 2
@@ -354,6 +355,7 @@ def _open(
     raise UserError(
       f"{key}: split {split!r} of {dataset!r} has no examples; choose another."
     )
+  agreement.check_same(source.fingerprint, f"data of {key}")
   return source
 
 

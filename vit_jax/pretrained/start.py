@@ -37,6 +37,8 @@ def find(
 ) -> Start | None:
   """Reads and fits `init_from`; None if it is not set.
 
+  All processes of a run must call it.
+
   Args:
     config: The experiment.
     wanted: ShapeDtypeStructs of all its parameters.
@@ -48,7 +50,7 @@ def find(
   """
   if config.init_from is None:
     return None
-  weights = reading.read(config.init_from)
+  weights, _ = reading.read_with_step(config.init_from, agreed=True)
 
   def fit(weights: Weights) -> surgery.Fitted:
     return fitting.fit(

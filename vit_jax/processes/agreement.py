@@ -6,9 +6,11 @@ they pass while devices are busy, and before anything is compiled.
 
 import itertools
 import json
+import platform
 
 import jax
 
+from vit_jax.errors import UserError
 from vit_jax.processes import jax_private
 
 _TIMEOUT_MS = 30 * 60 * 1000  # The death of a process is noticed elsewhere.
@@ -31,6 +33,28 @@ def gather(text: str) -> list[str]:
   client.key_value_set(f"{turn}/all", json.dumps(texts))
   _answered = turn
   return texts
+
+
+def check_same(text: str, what: str) -> None:
+  """Checks that a text is the same on all processes; all must call it.
+
+  Args:
+    text: Fingerprint of what they have opened or read.
+    what: Words for it in the message, such as 'training data'.
+
+  Raises:
+    UserError: A process has another text; raised on all processes.
+  """
+  found = gather(text)
+  if len(set(found)) == 1:
+    return
+  hosts = gather(platform.node())
+  process = next(i for i, other in enumerate(found) if other != found[0])
+  raise UserError(
+    f"Process {process} on host {hosts[process]} has other {what}"
+    f" ({found[process]}) than process 0 ({found[0]}). Give all hosts the same"
+    " files and packages."
+  )
 
 
 def collect(text: str) -> list[str] | None:

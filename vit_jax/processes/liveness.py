@@ -14,6 +14,7 @@ import math
 import os
 import platform
 import re
+import signal
 import sys
 import threading
 import time
@@ -41,6 +42,7 @@ _UNREACHABLE = re.compile(
   r"|network error)",
   re.DOTALL | re.IGNORECASE,
 )
+_INTERRUPTED = 128 + signal.SIGINT  # The exit code of a shell.
 _SHOWN = 300  # Characters of such an error.
 
 
@@ -116,8 +118,10 @@ class Liveness:
     self._over.set()
     lost = _explained(error)
     code = getattr(lost or error, "exit_code", 1)
-    said = str(lost or error) or kind.__name__
-    self._say({"code": code, "said": f"ended: {said}"})
+    said = f"ended: {str(lost or error) or kind.__name__}"
+    if issubclass(kind, KeyboardInterrupt):
+      code, said = _INTERRUPTED, "was interrupted"
+    self._say({"code": code, "said": said})
     # jax would wait for the others, which wait for this process.
     jax_private.forget_exit_handler()
     if lost:

@@ -158,22 +158,3 @@ def check_alike(config: schema.Config) -> None:
         + "\n".join(lines)
         + "\nStart all processes with the same command and packages."
       )
-
-
-def check_same_data(fingerprint: str) -> None:
-  """Checks that all processes have opened the same training data.
-
-  Hosts may lack files, or a package that reads some of them.
-
-  Raises:
-    UserError: They differ; raised on all processes.
-  """
-  found = agreement.gather(fingerprint)
-  hosts = agreement.gather(platform.node())
-  for process, other in enumerate(found):
-    if other != found[0]:
-      raise UserError(
-        f"Process {process} on host {hosts[process]} has other training data"
-        f" ({other}) than process 0 ({found[0]}). Give all hosts the same files"
-        " and packages."
-      )

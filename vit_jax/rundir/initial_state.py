@@ -1,23 +1,44 @@
 """The initial state of a run: new, or with parameters of a checkpoint."""
 
+import hashlib
 from collections.abc import Collection
 from typing import Any
 
 import jax
+import numpy as np
 
 from vit_jax import trees
 from vit_jax.pretrained import fitting, start
+from vit_jax.processes import agreement
 from vit_jax.rundir.contract import Run
 
 
 def find(parts: Run) -> start.Start | None:
   """Reads and fits `config.init_from`; None if it is not set.
 
+  All processes must call it.
+
   Raises:
-    UserError: The checkpoint cannot be read, or does not fit the model.
+    UserError: The checkpoint cannot be read, does not fit the model, or is not
+      the same on all processes.
   """
   state = parts.abstract_state
-  return start.find(parts.config, state.params, state.objective_state)
+  found = start.find(parts.config, state.params, state.objective_state)
+  if found is not None and jax.process_count() > 1:
+    key = f"content of config.init_from = {parts.config.init_from!r}"
+    agreement.check_same(_digest(found), key)
+  return found
+
+
+def _digest(found: start.Start) -> str:
+  """Identifies all arrays that the run starts with."""
+  digest = hashlib.blake2b(digest_size=8)
+  trained = found.trained and found.trained.params
+  for tree in (found.exported.params, trained, dict(found.state)):
+    for name, leaf in trees.named_leaves(tree):
+      digest.update(name.encode())
+      digest.update(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8))
+  return digest.hexdigest()
 
 
 def make(parts: Run, found: start.Start | None) -> Any:
