@@ -10,6 +10,7 @@ import pytest
 
 from tests import experiments
 from vit_jax import records
+from vit_jax.config import defaults
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import initial_model, reading
@@ -261,6 +262,34 @@ def test_a_finished_run_that_is_started_again_changes_nothing(
     assert train(config, str(finished)) == 0
     assert (finished / "metrics.jsonl").read_text() == before
   assert "at step 6 of 4 already" in capsys.readouterr().out
+
+
+def test_a_finished_run_keeps_the_settings_that_it_was_trained_with(
+  finished, tmp_path
+):
+  workdir = shutil.copytree(finished, tmp_path / "run")
+  before = json.loads((workdir / "config.json").read_text())
+  facts = json.loads((workdir / "summary.json").read_text())
+  config = experiments.config(
+    ema_decay=0.9,
+    total_steps=4,
+    schedule__base_lr=1.0,
+    objective__loss="sigmoid",
+    evals__test__every_steps=1,
+    evals__more=defaults.default_eval(type="classification"),
+    log__name="again",
+    allow_change="total_steps,schedule.base_lr,objective.loss",
+  )
+  assert train(config, str(workdir)) == 0
+  after = json.loads((workdir / "config.json").read_text())
+  free = {"evals", "log", "allow_change"}
+  assert {key for key in before if before[key] != after[key]} == free
+  assert set(after["evals"]) == {"test", "more"}
+  assert after["evals"]["test"]["every_steps"] == 1
+  assert after["log"]["name"] == "again"
+  found = json.loads((workdir / "summary.json").read_text())
+  for key in ("total_steps", "model", "objective", "num_examples"):
+    assert found[key] == facts[key]
 
 
 @pytest.mark.parametrize("status", ["preempted", "running", None])

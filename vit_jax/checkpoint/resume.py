@@ -94,6 +94,42 @@ def differences(
   ]
 
 
+def as_trained(
+  saved: Mapping[str, Any], config: schema.Config
+) -> schema.Config:
+  """Returns the config that describes a run without a step left to train.
+
+  Args:
+    saved: Metadata of its last checkpoint.
+    config: Config of a start that has nothing left to train.
+
+  Returns:
+    The saved config with the keys of `config` that are free to differ;
+    `config` itself if the saved one does not fit this version's schema.
+  """
+  current = json.loads(resolve.dump(config))
+  try:
+    return resolve.load(json.dumps(_with_free_keys(saved["config"], current)))
+  except UserError:
+    return config
+
+
+def _with_free_keys(
+  old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
+  """Returns `old` with the free keys of `new`."""
+  merged = {}
+  for name in {**old, **new}:
+    key = prefix + name
+    both = old.get(name), new.get(name)
+    source = new if _is_free(key, None) else old
+    if all(isinstance(value, Mapping) for value in both):
+      merged[name] = _with_free_keys(*both, f"{key}.")
+    elif name in source:
+      merged[name] = source[name]
+  return merged
+
+
 def _is_free(key: str, evaluator: str | None) -> bool:
   if evaluator is not None and key.startswith(_FREE_UNTIL_THE_END):
     return False

@@ -84,6 +84,7 @@ class RunDirectory:
     )
     latest = self.store.latest_step()
     self.first_step, self.position = 0, Position()
+    described = config
     self.evaluation_due = False
     # Read before the step is compiled, which may take a while.
     self._start = initial_state.find(parts) if latest is None else None
@@ -103,11 +104,18 @@ class RunDirectory:
       self.first_step = latest
       self.position = Position.of(saved)
       self.evaluation_due = saved.get("evaluation_due", False)
+      if latest >= parts.total_steps:
+        described = resume.as_trained(saved, config)
     self._unsaved: SaveError | None = None
     self.facts: dict[str, str] = {}
     if self._is_first:
       self._records = RunRecords(
-        self.path, parts, self._clock, self.first_step, self.position
+        self.path,
+        parts,
+        described,
+        self._clock,
+        self.first_step,
+        self.position,
       )
     self.best_checkpoint = BestCheckpoint(config, self.store)
     self._find_best()

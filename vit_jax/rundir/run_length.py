@@ -11,7 +11,7 @@ def check(workdir: epath.Path, step: int, total_steps: int) -> None:
   """Checks that a run does not exceed its length; all processes call it.
 
   A run that ended there and was evaluated may be restarted with any length,
-  because nothing is left to do.
+  because nothing is left to do; its records keep the length it was trained for.
 
   Args:
     workdir: Directory of the run.

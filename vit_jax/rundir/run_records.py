@@ -12,7 +12,12 @@ import jax
 from etils import epath
 
 from vit_jax import buckets, records
-from vit_jax.config import best_metric, evaluator_declarations, resolve
+from vit_jax.config import (
+  best_metric,
+  evaluator_declarations,
+  resolve,
+  schema,
+)
 from vit_jax.errors import UserError
 from vit_jax.pretrained import run_files
 from vit_jax.rundir import goodput, run_facts
@@ -26,6 +31,8 @@ from vit_jax.rundir.trackers.run_trackers import RunTrackers
 
 _METRICS = "metrics.jsonl"
 _SUMMARY = "summary.json"
+# Facts of training in the summary of a run that has finished.
+_OF_TRAINING = ("total_steps", "flops_per_step", "num_examples")
 
 
 class RunRecords:
@@ -40,6 +47,8 @@ class RunRecords:
   Args:
     workdir: Existing directory of the run.
     parts: Parts of the experiment.
+    config: Config that describes the run: that of `parts`, or that which the
+      run was trained with if nothing is left to train.
     clock: Clock whose phases appear in the summary.
     first_step: Step that the run resumes from; lines after it are dropped.
     position: Position in the data at that step.
@@ -52,11 +61,15 @@ class RunRecords:
     self,
     workdir: epath.Path,
     parts: Run,
+    config: schema.Config,
     clock: Clock,
     first_step: int,
     position: Position,
   ):
     self._workdir, self._parts, self._clock = workdir, parts, clock
+    self._config = config
+    self._is_over = first_step >= parts.total_steps
+    self._as_trained = self._facts_of_training() if self._is_over else {}
     self.has_lines = False
     self._trackers: RunTrackers | None = None
     try:
@@ -82,15 +95,22 @@ class RunRecords:
 
   def _write_descriptions(self) -> None:
     """Writes files that describe the run to readers of the directory."""
-    config, facts = self._parts.config, self._parts.facts
+    config, facts = self._config, self._parts.facts
     run_files.write_config(self.path, config)
     records.write_json(
       self.path / evaluator_declarations.FILE,
       evaluator_declarations.declarations(config),
     )
     run_files.write_class_names(self.path, facts.class_names)
-    if facts.tokenizer is not None:
+    if facts.tokenizer is not None and not self._is_over:
       run_files.write_tokenizer(self.path, facts.tokenizer)
+
+  def _facts_of_training(self) -> dict[str, Any]:
+    """Returns facts of a finished run, which no later start changes."""
+    summary = records.read_json(self._workdir / _SUMMARY)
+    if summary.get("status") != "finished":
+      return {}
+    return {key: summary[key] for key in _OF_TRAINING if key in summary}
 
   def _open_metrics(self, step: int, position: Position) -> None:
     self._metrics = records.MetricsFile(self.metrics_path, last_step=step)
@@ -102,12 +122,12 @@ class RunRecords:
 
   def has_evaluation(self, step: int) -> bool:
     """Returns True if a line has metrics of an evaluation at `step`."""
-    prefixes = evaluator_declarations.prefixes(self._parts.config)
+    prefixes = evaluator_declarations.prefixes(self._config)
     return self._metrics.has_any(step, prefixes)
 
   def track(self) -> None:
     """Starts sending the metrics to the trackers of `config.log.to`."""
-    config = self._parts.config
+    config = self._config
     if not config.log.to:
       return
     workdir = buckets.absolute(self._workdir)
@@ -197,8 +217,8 @@ class RunRecords:
     parts = self._parts
     account = self._goodput.summary()
     counted, images_seen = self._seen
-    images_seen += (self._step - counted) * parts.config.train.batch_size
-    price = parts.config.log.price_per_device_hour
+    images_seen += (self._step - counted) * self._config.train.batch_size
+    price = self._config.log.price_per_device_hour
     records.write_json(
       self.path / _SUMMARY,
       {
@@ -214,9 +234,10 @@ class RunRecords:
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "num_examples": parts.facts.num_examples,
         "images_seen": images_seen,
-        **run_facts.facts(parts.config, parts.abstract_state.params),
+        **run_facts.facts(self._config, parts.abstract_state.params),
         "best": best and dataclasses.asdict(best),
         **facts,
+        **self._as_trained,
       },
     )
 
