@@ -72,6 +72,55 @@ def test_a_kept_key_that_does_not_exist_is_a_sentence():
     initial_model.resolve_architecture(wrong)
 
 
+def towers(name="two_towers", **keys):
+  return named_sections.section("model", name=name, **keys)
+
+
+CLIP = towers(
+  image={"gelu": "quick", "pool": "gap"}, text={"length": 77, "depth": 3}
+)
+
+
+def resolved(given, *keep, found=CLIP):
+  wanted = schema.Config(model=given, keep_model_keys=keep, init_from="x")
+  wanted = wanted.model_copy(update={"model_from_init": True})
+  return initial_model.of_checkpoint(wanted, found).model
+
+
+def test_kept_keys_of_the_towers_are_the_configs():
+  given = towers(image={"gelu": "tanh"}, text={"length": 16})
+  model = resolved(given, "image.gelu", "text.length")
+  assert (model.image.gelu, model.image.pool) == ("tanh", "gap")
+  assert (model.text.length, model.text.depth) == (16, 3)
+  assert resolved(given) == CLIP
+  assert resolved(given, "text").text == given.text
+  assert resolved(given, "image").image == given.image
+
+
+def test_a_kept_variant_of_a_tower_brings_its_numbers():
+  given = schema.Config(
+    model=towers(text={"variant": "M"}),
+    keep_model_keys=("text.variant",),
+    init_from="x",
+  )
+  text = initial_model.merge(given, CLIP).text
+  assert (text.variant, text.depth, text.length) == ("M", None, 77)
+
+
+@pytest.mark.parametrize(
+  ("key", "found", "words"),
+  [
+    ("image.gleu", CLIP, "did you mean 'image.gelu'"),
+    ("text.pol", CLIP, "did you mean 'text.pool'"),
+    ("pool.gelu", CLIP, "is not a key of config.model"),
+    ("image.gelu", FOUND, "config.model.image.gelu is a key of .*'two_towers'"),
+  ],
+)
+def test_a_kept_key_that_no_tower_has_is_a_sentence(key, found, words):
+  with pytest.raises(UserError, match=words):
+    resolved(towers(), key, found=found)
+
+
 def test_without_init_from_the_config_counts():
   plain = config().model_copy(
     update={"init_from": None, "model_from_init": True}

@@ -1,6 +1,8 @@
 """The architecture of a run, taken from its initial checkpoint."""
 
 import logging
+from collections.abc import Collection
+from typing import Any
 
 from etils import epy
 
@@ -100,29 +102,71 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
 def merge(config: schema.Config, found: schema.Model) -> schema.Model:
   """Returns `found` with the keys of `config.model` that take precedence."""
   kept = set(config.keep_model_keys).union(function_keys.OF_TRAINING)
-  if "variant" in kept:
-    kept.update(function_keys.OF_VARIANT)
+  for name in config.keep_model_keys:
+    section, dot, leaf = name.rpartition(".")
+    if leaf == "variant":
+      kept.update(f"{section}{dot}{key}" for key in function_keys.OF_VARIANT)
   return _taken_over(config.model, found, kept)
 
 
 def _taken_over(
-  given: schema.Model, found: schema.Model, kept: set[str]
+  given: schema.Model,
+  found: schema.Model,
+  kept: set[str],
+  group: str = "config.model",
 ) -> schema.Model:
   """Returns `found` with the keys `kept` of `given`.
+
+  Args:
+    given: Section `model` of the config, or of a tower in it.
+    found: The same section of the checkpoint.
+    kept: Keys such as 'pool' and, for those of a tower, 'image.pool'.
+    group: Name of the section in messages.
 
   Raises:
     UserError: A key is set that the family does not have.
   """
+  taken = _with_own(given, found, kept, group)
+  towers: dict[str, set[str]] = {}
+  for tower, dot, name in (key.partition(".") for key in kept):
+    if dot and hasattr(given, tower):
+      towers.setdefault(tower, set()).add(name)
+  for tower, names in towers.items():
+    here, there = getattr(given, tower), getattr(taken, tower, None)
+    if there is None:
+      raise UserError(
+        f"{group}.{tower}.{min(names)} is a key of {group}.name ="
+        f" {given.name!r}, but config.init_from is a {found.name!r}; leave it"
+        " unset."
+      )
+    if isinstance(here, schema.Model):
+      there = _taken_over(here, there, names, f"{group}.{tower}")
+    else:
+      there = there.model_copy(update=_values(here, names))
+    taken = taken.model_copy(update={tower: there})
+  return taken
+
+
+def _values(section: schema.Section, names: Collection[str]) -> dict[str, Any]:
+  """Returns the values of those keys that a section has."""
+  fields = type(section).model_fields
+  return {name: getattr(section, name) for name in fields if name in names}
+
+
+def _with_own(
+  given: schema.Model, found: schema.Model, kept: set[str], group: str
+) -> schema.Model:
+  """Returns `found` with the keys `kept` of `given` that are not a tower's."""
   if "name" in kept and given.name != found.name:
-    left = found.model_dump(exclude=kept)
-    return given.updated(**left)
-  keys = given.model_dump(include=kept)
+    left = set(type(found).model_fields) - kept
+    return given.updated(**_values(found, left))
+  keys = _values(given, kept)
   for name in sorted(keys.keys() - type(found).model_fields):
     value = keys[name]
     usual = (type(given).model_fields[name].default, found.implied.get(name))
     if value not in usual:
       raise UserError(
-        f"config.model.{name} = {value!r} is a key of config.model.name ="
+        f"{group}.{name} = {value!r} is a key of {group}.name ="
         f" {given.name!r}, but config.init_from is a {found.name!r}; leave it"
         " unset."
       )
@@ -138,9 +182,26 @@ def _begun_with(workdir: str) -> schema.Model | None:
   return run_files.read_config(directory).model
 
 
-def _check_names(names: tuple[str, ...], part: str | None = None) -> None:
+def _known() -> list[str]:
+  """Returns the keys of all families, and those of towers as 'text.length'."""
   sections = named_sections.sections("model").values()
-  known = list({name: None for one in sections for name in one.model_fields})
+  own = [name for section in sections for name in section.model_fields]
+  towers = {
+    f"{tower}.{name}"
+    for section in sections
+    for tower, field in section.model_fields.items()
+    if isinstance(field.default, schema.Section)
+    for name in (
+      own
+      if isinstance(field.default, schema.Model)
+      else type(field.default).model_fields
+    )
+  }
+  return [*dict.fromkeys(own), *sorted(towers)]
+
+
+def _check_names(names: tuple[str, ...], part: str | None = None) -> None:
+  known = _known()
   for name in names:
     if part is not None and name.startswith(f"{part}."):
       raise UserError(
@@ -148,7 +209,7 @@ def _check_names(names: tuple[str, ...], part: str | None = None) -> None:
         " set config.model_from_init=False and describe the whole of"
         f" config.model.{part}."
       )
-    if name not in known and not (part and name.partition(".")[0] in known):
+    if name not in known:
       raise UserError(
         f"config.keep_model_keys: {name!r} is not a key of config.model; did"
         f" you mean {did_you_mean(name, known, cutoff=0.0)!r}?"
