@@ -156,3 +156,56 @@ def test_two_towers_go_on_whatever_the_family_of_their_images(family, keys):
   )
   (line,) = resume.differences(of(config), of(changed))
   assert line.startswith("model.text.width: was ")
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "",
+    "schedule, config.seed,",
+    "schedule.base_lr",
+    "objective.mask_ratio",
+    "model.image.gelu",
+    "model.text",
+    "versions",
+    "versions.jax",
+    "constants",
+    "dataset_fingerprint",
+    "evals.test.split",
+    "evals.gone.preprocess",
+    "train.views.local.size",
+    "train.views",
+  ],
+)
+def test_keys_groups_and_names_of_entries_may_be_allowed(name):
+  for saved in (SAVED, None):
+    resume.check_allowed(metadata(allow_change=name), saved)
+
+
+@pytest.mark.parametrize(
+  ("name", "hint"),
+  [
+    ("shcedule", "did you mean 'schedule'?"),
+    ("seed,schedule.base_rl", "did you mean 'schedule.base_lr'?"),
+    ("lr", "did you mean 'schedule.base_lr'?"),
+    ("version", "did you mean 'versions'?"),
+    ("qqq", "such as 'schedule.base_lr'"),
+  ],
+)
+def test_an_unknown_key_may_not_be_allowed(name, hint):
+  for saved in (SAVED, None):
+    with pytest.raises(UserError) as error:
+      resume.check_allowed(metadata(allow_change=name), saved)
+    wrong = name.rpartition(",")[2]
+    assert f"config.allow_change: {wrong!r} is not a key" in str(error.value)
+    assert hint in str(error.value)
+
+
+def test_a_key_of_the_saved_config_alone_stays_allowed():
+  """Also after the first save that no longer has it."""
+  older = {**SAVED["config"], "removed": {"key": 1}}
+  current = metadata(allow_change="removed.key")
+  resume.check_allowed(current, {**SAVED, "config": older})
+  resume.check_allowed(current, current)
+  with pytest.raises(UserError):
+    resume.check_allowed(current, SAVED)

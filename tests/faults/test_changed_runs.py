@@ -24,6 +24,7 @@ def workdir(tmp_path_factory):
   [
     ({"seed": 1}, "seed: was 0, is 1"),
     ({"model__width": 64}, "model.width: was 32, is 64"),
+    ({"allow_change": "shcedule"}, "did you mean 'schedule'?"),
     (
       {"train__dataset": "generated:classes=4,size=8,examples=65"},
       'dataset_fingerprint: was "generated',

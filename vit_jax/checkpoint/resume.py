@@ -4,7 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vit_jax.config import named_sections, resolve, schema
+from vit_jax.config import (
+  defaults,
+  key_suggestions,
+  named_sections,
+  resolve,
+  schema,
+)
 from vit_jax.errors import UserError
 
 # These may differ between the run that saved and the one that resumes. Data may
@@ -30,6 +36,9 @@ _FREE_UNTIL_THE_END = ("data_dir", "early_stopping")
 _OF_NO_METRIC = ("every_steps", "batch_size")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
+
+# Groups whose entries have names of the user's choice.
+_ANY_NAME = ("evals.", "train.views.")
 
 # Setting one of them on the command line unsets the others.
 _LENGTH = frozenset(("total_steps", "total_epochs", "max_epochs"))
@@ -82,8 +91,8 @@ def differences(
     One line each: "key: was 1, is 2".
   """
   config = current["config"]
-  defaults = _present(resolve.flatten(_defaults_of(config, evaluator)))
-  old, new = defaults | _flat(saved), _flat(current)
+  usual = _present(resolve.flatten(_defaults_of(config, evaluator)))
+  old, new = usual | _flat(saved), _flat(current)
   absent = object()
   return [
     f"{key}: was {_shown(old.get(key))}, is {_shown(new.get(key))}"
@@ -159,6 +168,50 @@ def allowed_keys(allow_change: str) -> list[str]:
   return [
     key.strip().removeprefix("config.") for key in allow_change.split(",")
   ]
+
+
+def check_allowed(
+  current: Mapping[str, Any], saved: Mapping[str, Any] | None
+) -> None:
+  """Checks that `config.allow_change` names keys that exist.
+
+  Keys and groups of the schema and of either metadata are known, and so is what
+  the saved config names: a run resumes with the command that it was started
+  with.
+
+  Args:
+    current: Metadata of the run that starts.
+    saved: Metadata of the checkpoint that it resumes from, if there is one.
+
+  Raises:
+    UserError: A name is unknown; the message names the nearest key.
+  """
+  flat = resolve.flatten(defaults.default_config().to_dict()) | _flat(current)
+  accepted = {""}
+  if saved is not None:
+    flat |= _flat(saved)
+    accepted.update(allowed_keys(saved["config"].get("allow_change", "")))
+  keys = ["constants", *flat]
+  parts = (key.split(".") for key in keys)
+  groups = {".".join(part[:n]) for part in parts for n in range(1, len(part))}
+  known = [f"config.{name}" for name in (*keys, *sorted(groups))]
+  for name in allowed_keys(current["config"]["allow_change"]):
+    if (
+      name in accepted
+      or name.startswith(_ANY_NAME)
+      or f"config.{name}" in known
+    ):
+      continue
+    near = key_suggestions.nearest(f"config.{name}", known)
+    hint = (
+      f"did you mean {near.removeprefix('config.')!r}?"
+      if near
+      else "name keys such as 'schedule.base_lr', groups of keys such as"
+      " 'schedule', or 'versions'."
+    )
+    raise UserError(
+      f"config.allow_change: {name!r} is not a key of the config; {hint}"
+    )
 
 
 def _defaults_of(

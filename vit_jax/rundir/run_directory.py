@@ -88,8 +88,9 @@ class RunDirectory:
     self.evaluation_due = False
     # Read before the step is compiled, which may take a while.
     self._start = initial_state.find(parts) if latest is None else None
+    saved = None if latest is None else self.store.metadata(latest)
+    resume.check_allowed(self._metadata(), saved)
     if latest is not None:
-      saved = self.store.metadata(latest)
       same_classes.check(self.path, parts.facts.class_names)
       resume.check_same(
         saved,
