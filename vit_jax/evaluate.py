@@ -214,7 +214,7 @@ def _require(path: str) -> None:
   from vit_jax.pretrained import reading
   from vit_jax.weights import files
 
-  if files.is_published(path):
+  if reading.is_published(path):
     files.require(path)
   else:
     reading.locate(path)

@@ -31,6 +31,17 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     assert found.model == MODEL
 
 
+@pytest.mark.parametrize("name", ["x.pth", "x.npz", "x.safetensors"])
+def test_a_workdir_may_be_named_like_a_file_of_weights(tmp_path, name):
+  workdir = tmp_path / name
+  runs.write(workdir, MODEL, {5: {"x": jnp.full(2, 5)}})
+  found, step = reading.read_with_step(str(workdir))
+  assert (step, found.model) == (5, MODEL)
+  np.testing.assert_array_equal(found.params["x"], 5)
+  assert reading.run_config(str(workdir)).model == MODEL
+  assert not reading.is_published(str(workdir))
+
+
 def test_a_run_tells_the_step_of_what_was_read_and_a_file_tells_none(
   tmp_path, shared
 ):

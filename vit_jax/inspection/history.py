@@ -11,7 +11,6 @@ from vit_jax.checkpoint.store import DIRECTORY
 from vit_jax.errors import UserError
 from vit_jax.inspection import network
 from vit_jax.pretrained import reading
-from vit_jax.weights import files
 
 _logger = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ def steps(checkpoint: str, count: int) -> list[int]:
       any other path for none.
     count: Number of steps to return, including the first and the last.
   """
-  if files.is_published(checkpoint):
+  if reading.is_published(checkpoint):
     return []
   workdir, _ = reading.locate(checkpoint)
   where = epath.Path(checkpoint)

@@ -29,6 +29,24 @@ _PAUSE_SECONDS = 0.2
 _Found = TypeVar("_Found")
 
 
+def is_published(path: str) -> bool:
+  """Returns True for a published file or directory, False for a run.
+
+  Args:
+    path: As for `read`; a workdir may have the name of a file, such as vit.pth.
+
+  Raises:
+    UserError: A bucket cannot be reached.
+  """
+  path = named_weights.local(path)
+  where = epath.Path(path)
+  if where.suffix:
+    with path_errors.explained(path):
+      if (where / DIRECTORY).is_dir():
+        return False
+  return files.is_published(path)
+
+
 def locate(path: str) -> tuple[epath.Path, int]:
   """Finds a run's checkpoint.
 
@@ -115,7 +133,7 @@ def run_config(path: str) -> schema.Config | None:
       has removed it in the meantime.
   """
   path = named_weights.local(path)
-  if files.is_published(path):
+  if is_published(path):
     return None
 
   def checked(workdir: epath.Path, step: int) -> schema.Config:
@@ -162,7 +180,7 @@ def read_with_step(
     UserError: Same as for `read`.
   """
   name, path = path, named_weights.local(path)
-  if files.is_published(path):
+  if is_published(path):
     # Messages use the user's name for it, not its path in a cache.
     return dataclasses.replace(files.read(path), path=name), None
   return _of_step(path, lambda *found: _read_step(path, *found), agreed)
