@@ -140,6 +140,14 @@ def test_a_damaged_step_is_moved_and_the_one_before_is_used(
   assert runs.values(finished) == runs.values(undisturbed)
 
 
+def test_a_finished_run_keeps_its_length_in_the_bucket(finished):
+  shorter = {"total_steps": 4, "allow_change": "total_steps"}
+  config = experiments.config(**{**CONFIG, **shorter})
+  assert train(config, str(finished)) == 0
+  for name in ("config.json", "summary.json"):
+    assert json.loads((finished / name).read_text())["total_steps"] == 6
+
+
 def test_a_save_that_was_cut_short_is_no_step(
   finished, storage, undisturbed, caplog
 ):

@@ -69,12 +69,11 @@ class RunRecords:
     self._workdir, self._parts, self._clock = workdir, parts, clock
     self._config = config
     self._is_over = first_step >= parts.total_steps
-    self._as_trained = self._facts_of_training() if self._is_over else {}
     self.has_lines = False
     self._trackers: RunTrackers | None = None
     try:
       self._spool = BucketUpload(
-        workdir, fetch=[_METRICS, goodput.FILE, memory.FILE]
+        workdir, fetch=[_METRICS, goodput.FILE, memory.FILE, _SUMMARY]
       )
     except OSError as error:
       raise UserError(
@@ -83,6 +82,7 @@ class RunRecords:
       ) from error
     self.path = self._spool.path
     self.metrics_path = self.path / _METRICS
+    self._as_trained = self._facts_of_training() if self._is_over else {}
     try:
       self._goodput = goodput.Goodput(
         self.path, clock, first_step, jax.device_count()
@@ -107,7 +107,7 @@ class RunRecords:
 
   def _facts_of_training(self) -> dict[str, Any]:
     """Returns facts of a finished run, which no later start changes."""
-    summary = records.read_json(self._workdir / _SUMMARY)
+    summary = records.read_json(self.path / _SUMMARY)
     if summary.get("status") != "finished":
       return {}
     return {key: summary[key] for key in _OF_TRAINING if key in summary}
