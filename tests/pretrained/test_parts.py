@@ -1,10 +1,14 @@
 """A part of a network that starts from a checkpoint of its own."""
 
+import pathlib
+
 import jax
 import numpy as np
 import pytest
 from etils import epath
 
+import vit_jax
+from tests import experiments
 from tests.checkpoint import runs
 from tests.models import networks
 from vit_jax import trees
@@ -20,6 +24,7 @@ from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import npz
 
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 VIT = dict(variant="Ti/4", width=24, depth=2, num_heads=2, mlp_dim=32)
 
 
@@ -185,3 +190,51 @@ def test_every_family_of_images_may_be_the_tower(tmp_path, name):
   for path in of_tower:
     wanted = given[path.removeprefix("image/")]
     np.testing.assert_array_equal(found[path], wanted, err_msg=path)
+
+
+def of_clip(**changes):
+  """A run on classes that starts from a CLIP, as configs/finetune_folder.py."""
+  path = GOLDEN / "huggingface_clip"
+  config = experiments.config(
+    init_from=str(path),
+    init_without=("head/.*",),
+    model_from_init=True,
+    **changes,
+  )
+  return initial_model.resolve_architecture(config)
+
+
+def test_a_single_network_starts_from_the_image_tower_of_a_clip(
+  tmp_path, caplog
+):
+  """Its features, projected, are the embeddings that transformers computes."""
+  config = of_clip()
+  assert config.model.name == "vit" and config.model.gelu == "quick"
+  found, fresh = started(config, tmp_path / "new")
+  assert "The image tower is used" in caplog.text
+  np.testing.assert_array_equal(found["head/kernel"], fresh["head/kernel"])
+  network = build.create(config.model, num_classes=4)
+  expected = np.load(GOLDEN / "huggingface_clip" / "expected.npz")
+  pooled = vit_jax.features(network, flat.unflatten(found), expected["images"])[
+    "pooled"
+  ]
+  _, whole = vit_jax.load(GOLDEN / "huggingface_clip")
+  embedding = pooled @ whole["image_projection"]["kernel"]
+  embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
+  np.testing.assert_allclose(embedding, expected["image_embedding"], atol=1e-5)
+
+
+def test_a_dry_run_counts_the_image_tower_of_a_clip():
+  _, whole = vit_jax.load(GOLDEN / "huggingface_clip")
+  text = "".join(dry_run.describe(of_clip(), None))
+  assert f"\n{trees.num_elements(whole['image']):,} of " in text
+
+
+def test_two_towers_are_not_trained_on_classes():
+  model = of_two_towers()
+  config = experiments.config()
+  config = config.model_copy(update={"model": build.config_of(model)})
+  with pytest.raises(UserError) as caught:
+    experiment.build(config, experiments.facts(config))
+  for words in ("two towers", '"supervised"', "config.init_from"):
+    assert words in str(caught.value)

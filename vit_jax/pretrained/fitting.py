@@ -72,7 +72,8 @@ def fit(
 ) -> surgery.Fitted:
   """Finds the parameters that a network takes from a checkpoint.
 
-  Logs new, dropped and resized parameters and assumptions.
+  Logs new, dropped and resized parameters and assumptions. A single network
+  takes those of the image tower if the checkpoint has two towers.
 
   Args:
     wanted: Arrays or ShapeDtypeStructs of all parameters of the network.
@@ -95,6 +96,8 @@ def fit(
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
   if part is not None:
     weights = parts.weights(weights, model, part, shapes)
+  else:
+    weights = parts.image_weights(weights, model)
   fitted = surgery.fit(weights, model, shapes, without, part)
   function_keys.check(
     weights.path, weights.model, model, resume.allowed_keys(allow_change)

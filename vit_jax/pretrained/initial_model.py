@@ -6,8 +6,10 @@ from typing import Any
 
 from etils import epy
 
+from vit_jax import registry
 from vit_jax.checkpoint import resume
 from vit_jax.config import named_sections, schema
+from vit_jax.data.features import TEXT
 from vit_jax.errors import UserError
 from vit_jax.models import attention_key
 from vit_jax.pretrained import function_keys, run_files
@@ -25,8 +27,10 @@ def resolve_architecture(
   """Resolves the architecture of a config.
 
   With `model_from_init` it is that of `init_from` or, with `init_part`, of that
-  part. A resumed run keeps the architecture it started with, so `init_from` may
-  no longer exist. The result has `model_from_init` off.
+  part; an objective without texts takes the image tower of a checkpoint with
+  two towers, unless `config.model` has two as well. A resumed run keeps the
+  architecture it started with, so `init_from` may no longer exist. The result
+  has `model_from_init` off.
 
   Args:
     config: Resolved config.
@@ -46,6 +50,8 @@ def resolve_architecture(
     _logger.info("The architecture is that of %s.", config.init_from)
     if config.init_part is not None:
       found = parts.section(config.model, config.init_part, found)
+    elif TEXT not in registry.OBJECTIVES.get(config.objective.name).needs:
+      found = parts.image_section(found, config.model)
   return config.model_copy(
     update={"model": merge(config, found), "model_from_init": False}
   )

@@ -8,6 +8,7 @@ from vit_jax.config import schema
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 
+_IMAGE = "image"
 _STACKED = "Transformer/encoderblock/"
 _HEAD = ("head", "head_dist", "pre_logits")
 
@@ -28,6 +29,34 @@ def section(
     found = whole.take(found)
   headless = found.updated(num_classes=None, representation_size=None)
   return registry.FAMILIES.get(model.name).parts[part].put(model, headless)
+
+
+def image_section(found: schema.Model, model: schema.Model) -> schema.Model:
+  """Returns the section of a checkpoint's image tower for a single network.
+
+  Args:
+    found: Section of the checkpoint; returned as is unless it has two towers.
+    model: Section `model` of the network; if it has two towers too, `found` is
+      returned as is.
+  """
+  tower = registry.FAMILIES.get(found.name).parts.get(_IMAGE)
+  if tower is None or registry.FAMILIES.get(model.name).parts:
+    return found
+  return tower.take(found)
+
+
+def image_weights(found: Weights, model: schema.Model) -> Weights:
+  """Returns the parameters of `image_section`, with a note if it is a tower."""
+  section = image_section(found.model, model)
+  if section is found.model:
+    return found
+  note = "The image tower is used; everything else is left out."
+  return dataclasses.replace(
+    found,
+    model=section,
+    params=found.params[_IMAGE],
+    assumed=(*found.assumed, note),
+  )
 
 
 def weights(

@@ -32,6 +32,13 @@ _DISTILLATION = {
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
   objective = config.objective
+  if registry.FAMILIES.get(config.model.name).has_text:
+    raise UserError(
+      f"config.model.name = {config.model.name!r} has two towers, but objective"
+      ' "supervised" trains a single network with a head; leave it unset, and'
+      " config.init_from may be a checkpoint with two towers, whose image tower"
+      " is then fine-tuned."
+    )
   if objective.predicts_numbers:
     _check_numbers(config)
   if objective.loss != "softmax" and objective.label_smoothing >= 0.5:
