@@ -59,3 +59,17 @@ def test_lists_of_other_lengths_and_names_are_doubted(data, model, caplog):
     assert of_labels("evals.test", data, model, num_classes=3) is None
   is_said = "evals.test: the data has 2 classes and the model 3" in caplog.text
   assert is_said == (len(data) == 2)
+
+
+def test_as_many_classes_of_other_names_are_doubted(caplog):
+  with caplog.at_level(logging.WARNING):
+    assert of_labels("evals.test", ["elm", "fir", "oak"], MODEL) is None
+  for words in ("evals.test", "elm, fir, oak", "cat, dog, ship", "numbered"):
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize("model", [MODEL, ["cat", "hound", "ship"], None])
+def test_classes_of_the_same_names_are_not_doubted(model, caplog):
+  with caplog.at_level(logging.WARNING):
+    of_labels("evals.test", ["cat", "dog", "ship"], model, num_classes=3)
+  assert "numbered" not in caplog.text

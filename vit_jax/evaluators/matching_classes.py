@@ -1,11 +1,11 @@
 """Mapping of a dataset's labels to a model's classes by name."""
 
-import collections
 import logging
 from collections.abc import Sequence
 
 from vit_jax import truncate
 from vit_jax.errors import UserError
+from vit_jax.weights import class_names
 
 _logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def of_labels(
   changes the numbers of others. The numbers are considered different only if a
   name occurs once in both lists, at different positions; otherwise the lists
   are assumed to name the same classes in the same order, with a warning if one
-  is longer.
+  is longer or no name agrees.
 
   Args:
     key: Config key of the evaluator, for messages.
@@ -45,7 +45,7 @@ def of_labels(
   data, model = list(data), list(model)
   if data == model:
     return None
-  once = _once(data) & _once(model)
+  once = class_names.unique(data) & class_names.unique(model)
   places = {name: place for place, name in enumerate(model)}
   is_moved = any(
     name in once and places[name] != label for label, name in enumerate(data)
@@ -58,6 +58,13 @@ def of_labels(
         " %s.",
         key,
         truncate.first(missing),
+      )
+    elif not once and len(data) == len(model):
+      _logger.warning(
+        "%s: the model %s, so they are compared by their numbers. Unless they"
+        " are numbered alike, the accuracy means nothing.",
+        key,
+        class_names.difference(data, model),
       )
     elif not once:
       _warn_of_other_number(key, data, len(model))
@@ -88,8 +95,3 @@ def _warn_of_other_number(
       num_classes,
       truncate.first(data, 3),
     )
-
-
-def _once(names: Sequence[str]) -> set[str]:
-  counts = collections.Counter(names)
-  return {name for name, count in counts.items() if count == 1}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -34,12 +35,14 @@ class FrozenNetwork:
     constants: Parameters of the network; the student's checkpoints do not store
       them.
     predicts_numbers: True if its outputs are numbers instead of logits.
+    class_names: Names of its outputs; None if unknown.
   """
 
   network: nn.Module
   section: schema.Model
   constants: Constants
   predicts_numbers: bool = False
+  class_names: Sequence[str] | None = None
 
   @property
   def width(self) -> int:
@@ -106,7 +109,11 @@ def read(path: str, dtype: str) -> FrozenNetwork:
   network = build.create(section, num_classes=section.num_classes)
   params = jax.tree.map(np.asarray, weights.params)
   return FrozenNetwork(
-    network, section, Constants.of(path, params), weights.predicts_numbers
+    network,
+    section,
+    Constants.of(path, params),
+    weights.predicts_numbers,
+    weights.class_names,
   )
 
 

@@ -236,3 +236,31 @@ def test_the_report_names_the_teacher(vit):
   found = build.describe(config(path, distillation="soft"))
   assert "at temperature 1" in found["distillation"]
   assert str(path) in found["distillation"]
+
+
+@pytest.mark.parametrize(
+  ("names", "words"),
+  [
+    ("abcde", ()),
+    ("abxde", ()),
+    ("vwxyz", ("v, w, x", "a, b, c")),
+    ("bacde", ("'a' is class 1 there and class 0 here",)),
+    (None, ()),
+  ],
+)
+def test_a_teacher_of_classes_with_other_names_is_doubted(
+  names, words, vit, tmp_path, caplog
+):
+  _, model, params = vit
+  names = names and list(names)
+  vit_jax.save(str(tmp_path / "x.npz"), model, params, class_names=names)
+  found = facts.declare(
+    config(tmp_path / "x.npz"),
+    num_classes=CLASSES,
+    max_labels=1,
+    num_examples=None,
+    class_names=list("abcde"),
+  )
+  build.build(config(tmp_path / "x.npz"), found, 10)
+  assert ("config.objective.teacher" in caplog.text) == bool(words)
+  assert all(word in caplog.text for word in words)

@@ -128,7 +128,7 @@ def build(
   if config.objective.teacher is not None:
     from vit_jax.objectives.supervised import teacher
 
-    master = teacher.read(config, facts.num_classes)
+    master = teacher.read(config, facts.num_classes, facts.class_names)
   weights = class_weights.of_data(config.objective, facts)
   return objective.supervised(network, config, master, weights)
 
