@@ -185,6 +185,36 @@ def test_what_stands_beside_the_network_is_taken_whole_or_starts(caplog):
   )
 
 
+@pytest.mark.parametrize(
+  ("here", "words"),
+  [
+    (
+      {"kernel": (2, 4), "bias": (3,)},
+      "decoder of the file is not used: decoder/kernel is (2, 3) there and"
+      " (2, 4) here.",
+    ),
+    (
+      {"kernel": (2, 3)},
+      "decoder of the file is not used: this network has no decoder/bias.",
+    ),
+    (
+      {"kernel": (2, 3), "bias": (3,), "scale": (3,)},
+      "decoder of the file is not used: the file has no decoder/scale.",
+    ),
+  ],
+)
+def test_what_does_not_fit_beside_the_network_is_named(here, words, caplog):
+  decoder = {
+    "kernel": np.ones((2, 3), np.float32),
+    "bias": np.ones(3, np.float32),
+  }
+  found = dataclasses.replace(weights(), beside={"decoder": decoder})
+  wanted = {name: jnp.zeros(shape) for name, shape in here.items()}
+  started({**params(), "decoder": wanted}, found)
+  assert words in caplog.text
+  assert "are initialised: decoder." in caplog.text
+
+
 def test_a_norm_after_the_pooling_starts_in_place_of_one_before_it(caplog):
   norm = {"scale": np.full(4, 3.0, np.float32), "bias": np.zeros(4, np.float32)}
   found = weights(Transformer={"encoder_norm": norm})

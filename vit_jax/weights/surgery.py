@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax import registry
+from vit_jax import registry, truncate
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.fitting import Fitting
@@ -24,6 +24,7 @@ from vit_jax.weights import (
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.shape_mismatches import Shape
 
+_SHOWN = 3
 _HEAD = ("head/kernel", "head/bias")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 
@@ -70,13 +71,15 @@ def fit(
     UserError: Some parameters do not fit (the message has a table), or a regex
       matches no parameter.
   """
-  leaves = _layout(weights.params, shapes) | _beside(weights, shapes)
+  beside, misfits = _beside(weights, shapes)
+  leaves = _layout(weights.params, shapes) | beside
   fitting = Fitting(
     leaves,
     dict(shapes),
     wanted,
     resize=position_embeddings.resize,
     in_file=frozenset(leaves),
+    notes=misfits,
   )
   _leave_out(fitting, without, weights.path)
   registry.FAMILIES.get(wanted.name).fit(fitting)
@@ -146,9 +149,16 @@ def _layout(
   return flat.flatten(stacking.arranged(params, shapes))
 
 
-def _beside(weights: Weights, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-  """Returns the objective's parameters in the file, all or none of each."""
+def _beside(
+  weights: Weights, shapes: Mapping[str, Shape]
+) -> tuple[dict[str, Any], list[str]]:
+  """Returns the objective's parameters in the file, all or none of each.
+
+  Also returns a sentence for each of those that the network has but that do not
+  fit.
+  """
   found: dict[str, Any] = {}
+  misfits: list[str] = []
   for name, tree in weights.beside.items():
     wanted = {
       path.removeprefix(name).removeprefix("/"): tuple(shape)
@@ -156,9 +166,27 @@ def _beside(weights: Weights, shapes: Mapping[str, Shape]) -> dict[str, Any]:
       if path.partition("/")[0] == name
     }
     leaves = _layout(tree, wanted) if isinstance(tree, Mapping) else {"": tree}
-    if {path: np.shape(leaf) for path, leaf in leaves.items()} == wanted:
+    there = {path: np.shape(leaf) for path, leaf in leaves.items()}
+    if there == wanted:
       found |= {f"{name}/{p}".rstrip("/"): leaf for p, leaf in leaves.items()}
-  return found
+    elif wanted:
+      rows = shape_mismatches.find(there, wanted)
+      misfits.append(f"{name} of the file is not used: {_told(name, rows)}.")
+  return found, misfits
+
+
+def _told(name: str, rows: Sequence[shape_mismatches.Misfit]) -> str:
+  """Describes misfits of the parameters below a name."""
+  told = []
+  for row in rows:
+    path = f"{name}/{row.parameter}".rstrip("/")
+    if row.wanted is None:
+      told.append(f"this network has no {path}")
+    elif row.in_file is None:
+      told.append(f"the file has no {path}")
+    else:
+      told.append(f"{path} is {row.in_file} there and {row.wanted} here")
+  return truncate.first(told, _SHOWN, "; ")
 
 
 def _check(fitting: Fitting, weights: Weights, wanted: schema.Model) -> None:

@@ -271,6 +271,8 @@ def _start_beside(fitting: Fitting) -> None:
   ]
   if new:
     fitting.start(new)
+    trees = dict.fromkeys(name.partition("/")[0] for name in new)
     fitting.notes.append(
-      "The parameters that learn beside the network are initialised."
+      "The parameters that learn beside the network are initialised:"
+      f" {', '.join(trees)}."
     )

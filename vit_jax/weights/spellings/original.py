@@ -96,7 +96,7 @@ def _with_student(
     assumed=(
       *teacher.assumed,
       f"Runs of objective {teacher.objective.name!r} that start from it"
-      " continue with the student and the heads too.",
+      " continue with the student too, and with the heads if they fit.",
     ),
   )
 
