@@ -37,10 +37,9 @@ def weights(num_classes=3, width=4, **others):
   return Weights(path="runs/x", model=MODEL, params=leaves | others)
 
 
-def started(fresh, found, without=(), classes=None):
-  model = MODEL.model_copy(
-    update={"num_classes": fresh["head"]["bias"].shape[0]}
-  )
+def started(fresh, found, without=(), classes=None, says_classes=True):
+  number = fresh["head"]["bias"].shape[0] if says_classes else None
+  model = MODEL.model_copy(update={"num_classes": number})
   fitted = fitting.fit(fresh, found, model, without, classes=classes)
   return fitting.put(fresh, fitted)
 
@@ -75,6 +74,26 @@ def test_a_head_starts_from_the_classes_that_a_file_lists(tmp_path, caplog):
   np.testing.assert_array_equal(result["head"]["kernel"], [[40, 0, 40]] * 4)
   np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
   assert not caplog.text
+
+
+def test_the_number_of_classes_may_be_the_datas(tmp_path):
+  """As `model.num_classes` is if the config leaves it unset."""
+  path = tmp_path / "map.txt"
+  path.write_text("4\n0\n4\n")
+  result = started(
+    params(), with_own_rows(5), classes=str(path), says_classes=False
+  )
+  np.testing.assert_array_equal(result["head"]["bias"], [4, 0, 4])
+
+
+@pytest.mark.parametrize("pattern", ["head/.*", ".*kernel"])
+def test_classes_of_a_head_that_is_left_out_are_refused(pattern, tmp_path):
+  path = tmp_path / "map.txt"
+  path.write_text("4\n0\n4\n")
+  with pytest.raises(UserError) as caught:
+    started(params(), with_own_rows(5), (pattern,), classes=str(path))
+  for word in ("config.init_classes", "map.txt", "config.init_without"):
+    assert word in str(caught.value)
 
 
 @pytest.mark.parametrize(

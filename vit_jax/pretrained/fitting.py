@@ -91,14 +91,21 @@ def fit(
       checkpoint's network computes a different function of them, or `classes`
       does not fit.
   """
-  if classes is not None:
-    weights = head_classes.select(weights, classes, model.num_classes)
   shapes = {name: leaf.shape for name, leaf in trees.named_leaves(wanted)}
+  if classes is not None:
+    num_classes = shapes.get(f"{_HEAD}/kernel", (None,))[-1]
+    weights = head_classes.select(weights, classes, num_classes)
   if part is not None:
     weights = parts.weights(weights, model, part, shapes)
   else:
     weights = parts.image_weights(weights, model)
   fitted = surgery.fit(weights, model, shapes, without, part)
+  if classes is not None and f"{_HEAD}/kernel" in fitted.fresh:
+    raise UserError(
+      f"config.init_classes = {classes!r} has no effect with"
+      f" config.init_without = {tuple(without)!r}, as no head is taken from"
+      f" {weights.path}: {' '.join(fitted.notes)} Leave one of the two unset."
+    )
   function_keys.check(
     weights.path, weights.model, model, resume.allowed_keys(allow_change)
   )

@@ -22,7 +22,7 @@ def select(weights: Weights, path: str, num_classes: int | None) -> Weights:
     weights: Checkpoint with a linear head.
     path: Text file with one line per class of the new head: the index of a
       class of the checkpoint, from 0.
-    num_classes: Number of classes of the new head.
+    num_classes: Number of classes of the new head; None if it has no head.
 
   Raises:
     UserError: The file cannot be read, has a line that is not a class of the
@@ -36,6 +36,11 @@ def select(weights: Weights, path: str, num_classes: int | None) -> Weights:
       f" {weights.path}, which has no head; leave it unset."
     )
   known = leaves[_HEAD[0]].shape[-1]
+  if num_classes is None:
+    raise UserError(
+      f"config.init_classes = {path!r} chooses the classes that a new head"
+      " starts from, but this network has no linear head; leave it unset."
+    )
   classes = _read(path, known, weights.path)
   if len(classes) != num_classes:
     raise UserError(
