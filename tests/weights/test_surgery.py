@@ -1,6 +1,7 @@
 """One network's parameters made to start another."""
 
 import re
+import shutil
 
 import jax
 import numpy as np
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models import networks
-from tests.weights import published_npz
+from tests.weights import published, published_npz
+from vit_jax import registry, trees
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.weights import flat, position_embeddings, surgery
+from vit_jax.weights import files, flat, position_embeddings, surgery
 from vit_jax.weights.contract import Weights
 
 TABLE = "Transformer/posembed_input/pos_embedding"
@@ -489,3 +491,28 @@ def test_registers_that_the_file_lacks_are_initialised():
   fitted, _, notes = fit(weights(), registers=4)
   assert fitted.fresh == ("registers",) and not fitted.dropped
   assert notes == "4 registers are initialised."
+
+
+@pytest.mark.parametrize("name", ["timm_vit", "timm_vit_map", "timm_deit3"])
+@pytest.mark.parametrize("scan", [False, True])
+def test_heads_that_a_file_does_not_tell_are_the_networks(name, scan, tmp_path):
+  """Without its config, a file of timm still gives what timm computes."""
+  told = files.read(str(published.folder(name)))
+  path = tmp_path / "alone.safetensors"
+  shutil.copy(published.folder(name) / "model.safetensors", path)
+  found = files.read(str(path))
+  heads = registry.FAMILIES.get("vit").size(told.model).num_heads
+  assert found.model.num_heads != heads and found.heads_assumed
+  assert not told.heads_assumed
+  model = told.model.updated(scan_layers=scan)
+  network = build.create(model, num_classes=model.num_classes)
+  wanted = published.expected(name)
+  images = wanted["images"]
+  shapes = jax.eval_shape(network.init, jax.random.key(0), images)["params"]
+  fitted = surgery.fit(
+    found, model, {n: x.shape for n, x in trees.named_leaves(shapes)}
+  )
+  assert "config.model.num_heads" in " ".join(fitted.notes)
+  result = jax.jit(network.apply)({"params": fitted.params}, images)
+  result = np.asarray(result)
+  assert published.relative_error(result, wanted["outputs"]) < 1e-5

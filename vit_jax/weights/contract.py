@@ -35,6 +35,8 @@ class Weights:
       the objective's own names.
     activation: Function that turns logits into probabilities; 'none' if the
       outputs are predicted numbers, None if the file does not say.
+    heads_assumed: True if the file does not determine the number of heads, so
+      that other networks may split its projections into another number.
   """
 
   path: str
@@ -48,6 +50,7 @@ class Weights:
   trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   activation: Activation | None = None
+  heads_assumed: bool = False
 
   @property
   def predicts_numbers(self) -> bool:

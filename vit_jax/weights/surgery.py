@@ -5,6 +5,7 @@ such as the grid of patches, may differ; anything else is a misfit. Plain NumPy.
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from vit_jax.weights.shape_mismatches import Shape
 
 _SHOWN = 3
 _HEAD = ("head/kernel", "head/bias")
+_PROJECTION = re.compile(r"/(query|key|value|out)/(kernel|bias)$")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 
 
@@ -72,14 +74,18 @@ def fit(
       matches no parameter.
   """
   beside, misfits = _beside(weights, shapes)
-  leaves = _layout(weights.params, shapes) | beside
+  leaves = _layout(weights.params, shapes)
+  notes = misfits
+  if weights.heads_assumed:
+    notes = [*_split_heads(leaves, shapes), *misfits]
+  leaves |= beside
   fitting = Fitting(
     leaves,
     dict(shapes),
     wanted,
     resize=position_embeddings.resize,
     in_file=frozenset(leaves),
-    notes=misfits,
+    notes=notes,
   )
   _leave_out(fitting, without, weights.path)
   registry.FAMILIES.get(wanted.name).fit(fitting)
@@ -147,6 +153,22 @@ def _layout(
 ) -> dict[str, Any]:
   """Returns flat parameters with layers stacked as in `shapes`."""
   return flat.flatten(stacking.arranged(params, shapes))
+
+
+def _split_heads(
+  leaves: dict[str, Any], shapes: Mapping[str, Shape]
+) -> list[str]:
+  """Splits projections into the network's heads; returns a note if it does."""
+  split = False
+  for name, leaf in leaves.items():
+    shape = tuple(shapes.get(name, ()))
+    if _PROJECTION.search(name) and shape != np.shape(leaf):
+      if np.size(leaf) == math.prod(shape) and np.ndim(leaf) == len(shape):
+        leaves[name] = np.reshape(leaf, shape)
+        split = True
+  if not split:
+    return []
+  return ["The projections are split into the heads of config.model.num_heads."]
 
 
 def _beside(

@@ -17,6 +17,10 @@ CARD = "README.md"
 SCRIPT_NOTE = "The file is TorchScript: its weights are read, its program not."
 
 
+class Assumed(int):
+  """A number that a file does not state, such as that of the heads."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Npz:
   """A family's names in google-research's .npz files.

@@ -11,7 +11,7 @@ from vit_jax.errors import UserError
 from vit_jax.weights import state_dict, tensors, torch_file
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import names
-from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Original
+from vit_jax.weights.spellings.contract import SCRIPT_NOTE, Assumed, Original
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import ORIGINAL
 
@@ -67,6 +67,7 @@ def _weights(
     assumed=(*notes, *assumed),
     beside=beside,
     objective=objective,
+    heads_assumed=isinstance(said.get("num_heads"), Assumed),
   )
 
 

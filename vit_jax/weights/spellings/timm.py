@@ -11,7 +11,7 @@ from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import COUNTS, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import normalize_key
 from vit_jax.weights.spellings import names
-from vit_jax.weights.spellings.contract import Timm
+from vit_jax.weights.spellings.contract import Assumed, Timm
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import TIMM
 
@@ -58,6 +58,7 @@ def read(path: epath.PathLike) -> Weights:
   said["normalize"] = _normalize(config, notes)
   if (image_size := _input_size(config)) is not None:
     said["image_size"] = image_size
+  heads_assumed = isinstance(said.get("num_heads"), Assumed)
   model, params, assumed = names.read(where, found, family.names, said)
   return Weights(
     path=where,
@@ -65,6 +66,7 @@ def read(path: epath.PathLike) -> Weights:
     params=params,
     class_names=_class_names(config, model.num_classes),
     assumed=(*notes, *assumed),
+    heads_assumed=heads_assumed,
   )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from vit_jax.errors import UserError
 from vit_jax.models.layers.position_resize import square_side
 from vit_jax.weights.fields import COUNT, TEXT, Fields
-from vit_jax.weights.spellings.contract import Timm
+from vit_jax.weights.spellings.contract import Assumed, Timm
 from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.vit import dino, swiglu
 
@@ -288,8 +288,10 @@ def _num_heads(config: Fields, width: int, notes: list[str]) -> int:
   elif "architecture" not in config:
     notes.append(
       f"No config.json says how many heads there are: {num_heads} of size"
-      f" {width // num_heads} are taken (model.num_heads={num_heads})."
+      f" {width // num_heads} are taken (model.num_heads={num_heads}); a run"
+      " may set another config.model.num_heads."
     )
+    num_heads = Assumed(num_heads)
   if width % num_heads:
     raise UserError(
       f"{config.path}: {num_heads} heads do not divide the width of {width};"
