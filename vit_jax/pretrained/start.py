@@ -1,17 +1,22 @@
 """The parameters that a run starts with, from `config.init_from`."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
 
-from vit_jax import registry
+from vit_jax import registry, truncate
 from vit_jax.config import schema
+from vit_jax.errors import UserError
 from vit_jax.pretrained import fitting, reading
-from vit_jax.weights import surgery
+from vit_jax.weights import class_names, flat, surgery
 from vit_jax.weights.contract import Weights
+
+_HEAD = "head/kernel"
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,20 +38,26 @@ class Start:
 
 
 def find(
-  config: schema.Config, wanted: PyTree, objective_state: Any = None
+  config: schema.Config,
+  wanted: PyTree,
+  objective_state: Any = None,
+  names: Sequence[str] | None = None,
 ) -> Start | None:
   """Reads and fits `init_from`; None if it is not set.
 
-  All processes of a run must call it.
+  All processes of a run must call it. Logs a warning if the head is kept for
+  classes with other names.
 
   Args:
     config: The experiment.
     wanted: ShapeDtypeStructs of all its parameters.
     objective_state: ShapeDtypeStructs of the objective's state; None if none of
       it is carried over.
+    names: Names of the classes or numbers of the data; None if unknown.
 
   Raises:
-    UserError: The checkpoint cannot be read, or does not fit.
+    UserError: The checkpoint cannot be read or does not fit, or its head is
+      kept for numbers with other names.
   """
   if config.init_from is None:
     return None
@@ -64,6 +75,8 @@ def find(
     )
 
   exported = fit(weights)
+  if config.init_classes is None and _HEAD in flat.flatten(exported.params):
+    _check_names(config, weights, names)
   found = weights.objective
   if found is None or found.name != config.objective.name:
     return Start(exported)
@@ -87,6 +100,31 @@ def find(
         if np.shape(weights.state.get(name)) == leaf.shape
       }
   return Start(exported, trained, state)
+
+
+def _check_names(
+  config: schema.Config, weights: Weights, names: Sequence[str] | None
+) -> None:
+  """Compares what a head was trained to predict with the data."""
+  path, found = config.init_from, weights.class_names
+  if names is None or found is None:
+    return
+  anew = "set config.init_without=('head/.*',) to start with a new head"
+  if weights.predicts_numbers and config.objective.predicts_numbers:
+    if tuple(names) != tuple(found):
+      raise UserError(
+        f"config.init_from = {path!r} predicts the numbers"
+        f" {truncate.first(found)}, and the data have {truncate.first(names)};"
+        f" name the same columns in the same order, or {anew}."
+      )
+  elif other := class_names.difference(names, found):
+    _logger.warning(
+      "config.init_from = %r %s, and its head is kept. Unless the classes are"
+      " numbered alike, %s.",
+      path,
+      other,
+      anew,
+    )
 
 
 def _is_new(beside: Collection[str], fresh: Collection[str]) -> bool:

@@ -19,11 +19,13 @@ def find(parts: Run) -> start.Start | None:
   All processes must call it.
 
   Raises:
-    UserError: The checkpoint cannot be read, does not fit the model, or is not
-      the same on all processes.
+    UserError: The checkpoint cannot be read, does not fit the model or the
+      data, or is not the same on all processes.
   """
   state = parts.abstract_state
-  found = start.find(parts.config, state.params, state.objective_state)
+  found = start.find(
+    parts.config, state.params, state.objective_state, parts.facts.class_names
+  )
   if found is not None and jax.process_count() > 1:
     key = f"content of config.init_from = {parts.config.init_from!r}"
     agreement.check_same(_digest(found), key)
