@@ -36,3 +36,13 @@ def test_a_name_of_another_number_is_shown_with_both_numbers():
 def test_names_that_occur_twice_decide_nothing():
   assert class_names.difference(["a", "b", "c"], ["c", "b", "c"]) is None
   assert "c, d, c" in class_names.difference(["a", "b", "c"], ["c", "d", "c"])
+
+
+@pytest.mark.parametrize(
+  "codes",
+  [["n01440764", "n01443537"], ["0", "1"], ["LABEL_0", "LABEL_1"]],
+)
+def test_codes_and_words_are_not_compared(codes):
+  words = ["tench", "goldfish"]
+  assert class_names.difference(codes, words) is None
+  assert class_names.difference(words, codes) is None

@@ -1,11 +1,14 @@
 """Comparison of a checkpoint's class names with those of a dataset."""
 
 import collections
+import re
 from collections.abc import Sequence
 
 from vit_jax import truncate
 
 _SHOWN = 3
+# WordNet's numbers, which ImageNet's folders are named by, or plain ones.
+_CODE = re.compile(r"n\d{8}|(LABEL_)?\d+")
 
 
 def difference(
@@ -19,12 +22,15 @@ def difference(
 
   Returns:
     The end of a sentence about the checkpoint, with examples of both lists;
-    None if a list is unknown, or if some names agree and none of those that
-    occur once in both has another number.
+    None if a list is unknown, if only one of them consists of codes such as
+    n01440764, or if some names agree and none of those that occur once in both
+    has another number.
   """
   if data is None or found is None or list(data) == list(found):
     return None
   both = unique(data) & unique(found)
+  if not both and _are_codes(data) != _are_codes(found):
+    return None
   if not both:
     return (
       f"has classes with other names ({truncate.first(found, _SHOWN)}) than"
@@ -39,6 +45,10 @@ def difference(
         f" {places[name]} there and class {label} here"
       )
   return None
+
+
+def _are_codes(names: Sequence[str]) -> bool:
+  return all(map(_CODE.fullmatch, names))
 
 
 def unique(names: Sequence[str]) -> set[str]:
