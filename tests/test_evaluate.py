@@ -306,6 +306,12 @@ def test_a_head_that_nobody_looks_at_may_be_of_any_classes(
   assert first.metrics.items() - {("step", 3)} == second.metrics.items()
 
 
+def test_features_of_two_towers_are_those_of_the_image_tower():
+  path = str(GOLDEN / "huggingface_clip")
+  metrics = evaluate(_frozen(model_from_init=True, model__image_size=32), path)
+  assert set(metrics) == {"knn/toy/k1", "knn/toy/k5"}
+
+
 def test_the_body_below_it_has_to_be_the_configs(finished):
   workdir, _ = finished
   with pytest.raises(UserError) as error:

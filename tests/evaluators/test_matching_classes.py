@@ -68,6 +68,16 @@ def test_as_many_classes_of_other_names_are_doubted(caplog):
     assert words in caplog.text
 
 
+@pytest.mark.parametrize(
+  "data", [["n02123045", "n02084071", "n04194289"], ["0", "1", "2"]]
+)
+def test_codes_of_imagenet_and_words_are_not_compared(data, caplog):
+  """As most evaluations of published networks would."""
+  with caplog.at_level(logging.WARNING):
+    assert of_labels("evals.test", data, MODEL, num_classes=3) is None
+  assert not caplog.text
+
+
 @pytest.mark.parametrize("model", [MODEL, ["cat", "hound", "ship"], None])
 def test_classes_of_the_same_names_are_not_doubted(model, caplog):
   with caplog.at_level(logging.WARNING):

@@ -53,11 +53,10 @@ def listed(tmp_path, **changes):
   (tmp_path / "labels.csv").write_text("\n".join(("image,labels", *rows)))
   config = experiments.config(
     train__dataset="csv:labels.csv",
-    train__preprocess="decode|resize(8)",
+    **{"train__preprocess": "decode|resize(8)", **changes},
     train__batch_size=4,
     data_dir=str(tmp_path),
     evals={},
-    **changes,
   )
   found = facts.of_source(config, facts.open_data(config))
   return "; ".join(summary.lines(experiment.build(config, found), {}))
@@ -72,8 +71,14 @@ def test_images_with_several_labels_count_for_each_of_them(tmp_path):
 def test_images_without_a_label_are_counted_with_what_they_do(tmp_path):
   text = listed(tmp_path, objective__loss="softmax")
   assert "images without a label: 2, which add nothing to the loss" in text
-  text = listed(tmp_path, objective__loss="sigmoid")
-  assert "without a label: 2, which are examples of none of the" in text
+  for loss in ("sigmoid", "sigmoid_mean"):
+    text = listed(tmp_path, objective__loss=loss)
+    assert "without a label: 2, which are examples of none of the" in text
+
+
+def test_the_label_that_is_kept_of_several_is_counted(tmp_path):
+  text = listed(tmp_path, train__preprocess="decode|resize(8)|pad_labels(1)")
+  assert "images by class: cat 2, dog 0" in text
 
 
 def test_a_head_of_more_classes_than_the_data_is_named():

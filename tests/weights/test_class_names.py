@@ -46,3 +46,4 @@ def test_codes_and_words_are_not_compared(codes):
   words = ["tench", "goldfish"]
   assert class_names.difference(codes, words) is None
   assert class_names.difference(words, codes) is None
+  assert class_names.difference(codes, ["7", "8"]) is None

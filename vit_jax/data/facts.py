@@ -181,6 +181,8 @@ def of_source(config: schema.Config, source: Source) -> DataFacts:
   elif _counts_labels(config, source, facts.features):
     labels = source.known_labels()
     if labels is not None:
+      if labels.ndim == 2 and facts.features.max_labels == 1:
+        labels = labels[:, :1]  # By `pad_labels(1)`.
       present = labels >= 0  # -1 is no label, or pads a list.
       counts = np.bincount(labels[present], minlength=source.num_classes)
       # An example without its only label is one of the bad examples.

@@ -7,6 +7,7 @@ channel of 8 bits, or as indices of a palette. 255 means no label.
 
 import dataclasses
 import functools
+import hashlib
 import logging
 import os
 import posixpath
@@ -51,6 +52,13 @@ class MaskFolder:
   @property
   def num_examples(self) -> int:
     return len(self.images)
+
+  @property
+  def fingerprint(self) -> str:
+    """Identifies the names of the files and the largest label of each mask."""
+    names = [os.path.basename(path) for path in (*self.images, *self.masks)]
+    text = repr((names, self.largest.tolist(), self.reduce_zero_label))
+    return f"masks:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
   def require_classes(self, num_classes: int) -> None:
     """Raises UserError naming a mask with a label that is not a class."""

@@ -19,6 +19,7 @@ from vit_jax.data.masks import MaskFolder
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, joined_maps, segmentation_metrics
 from vit_jax.evaluators.segmentation_training import Head, State
+from vit_jax.processes import agreement
 from vit_jax.sharding import activations
 from vit_jax.sharding import mesh as meshes
 
@@ -92,6 +93,7 @@ def _open(
     num_classes = 1 + int(max(train.largest.max(), test.largest.max()))
   for split in (train, test):
     split.require_classes(num_classes)
+    agreement.check_same(split.fingerprint, f"data of {key}")
   return Dataset(key, train, test, num_classes)
 
 

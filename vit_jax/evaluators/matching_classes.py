@@ -60,12 +60,13 @@ def of_labels(
         truncate.first(missing),
       )
     elif not once and len(data) == len(model):
-      _logger.warning(
-        "%s: the model %s, so they are compared by their numbers. Unless they"
-        " are numbered alike, the accuracy means nothing.",
-        key,
-        class_names.difference(data, model),
-      )
+      if (difference := class_names.difference(data, model)) is not None:
+        _logger.warning(
+          "%s: the model %s, so they are compared by their numbers. Unless they"
+          " are numbered alike, the accuracy means nothing.",
+          key,
+          difference,
+        )
     elif not once:
       _warn_of_other_number(key, data, len(model))
     return None

@@ -187,6 +187,7 @@ def open_split(
   if label_sets is not None:
     accepted = label_files.read(label_sets, key=f"{key}.label_sets")
     source = label_files.relabel(source, accepted)
+    agreement.check_same(source.fingerprint, f"label sets of {key}")
   ops = _preprocess(context, key, preprocess)
   if not ops.has_labels:
     raise UserError(

@@ -102,9 +102,13 @@ def fit(
   fitted = surgery.fit(weights, model, shapes, without, part)
   if classes is not None and f"{_HEAD}/kernel" in fitted.fresh:
     raise UserError(
-      f"config.init_classes = {classes!r} has no effect with"
-      f" config.init_without = {tuple(without)!r}, as no head is taken from"
-      f" {weights.path}: {' '.join(fitted.notes)} Leave one of the two unset."
+      f"config.init_classes = {classes!r} has no effect, as no head is taken"
+      f" from {weights.path}: {' '.join(fitted.notes)}"
+      + (
+        f" Leave it or config.init_without = {tuple(without)!r} unset."
+        if without
+        else ""
+      )
     )
   function_keys.check(
     weights.path, weights.model, model, resume.allowed_keys(allow_change)

@@ -96,6 +96,8 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
   if not config.model_from_init:
     return config
   _check_names(config.keep_model_keys)
+  if TEXT not in registry.OBJECTIVES.get(config.objective.name).needs:
+    found = parts.image_section(found, config.model)
   names = (*config.keep_model_keys, "attention", "remat")
   return config.model_copy(
     update={

@@ -25,9 +25,9 @@ def gather(text: str) -> list[str]:
   """
   global _answered
   turn, texts = _collect(text)
-  if jax.process_count() == 1:
-    return texts
   client = jax_private.coordination_client()
+  if jax.process_count() == 1 or client is None:
+    return texts
   if texts is None:
     return json.loads(client.blocking_key_value_get(f"{turn}/all", _TIMEOUT_MS))
   client.key_value_set(f"{turn}/all", json.dumps(texts))
@@ -69,7 +69,8 @@ def _collect(text: str) -> tuple[str, list[str] | None]:
   global _answered
   client = jax_private.coordination_client()
   count, index = jax.process_count(), jax.process_index()
-  if count == 1:
+  # Without a client, processes were not joined, as in a dry run of a pod.
+  if count == 1 or client is None:
     return "", [text]
   turn = f"vit_jax/turn/{next(_turn)}"
   client.key_value_set(f"{turn}/{index}", text)

@@ -129,7 +129,7 @@ def _unlabelled(parts: Experiment) -> Iterator[str]:
   number = parts.facts.unlabelled
   if not number or not facts.learns_labels(parts.config):
     return
-  if parts.config.objective.loss == "sigmoid":
+  if parts.config.objective.loss != "softmax":
     effect = "are examples of none of the classes"
   else:
     effect = (

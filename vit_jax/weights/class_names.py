@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from vit_jax import truncate
 
 _SHOWN = 3
-# WordNet's numbers, which ImageNet's folders are named by, or plain ones.
-_CODE = re.compile(r"n\d{8}|(LABEL_)?\d+")
+# Names of ImageNet's folders, and names that only count.
+_WORDNET = re.compile(r"n\d{8}")
+_NUMBER = re.compile(r"(LABEL_)?\d+")
 
 
 def difference(
@@ -22,14 +23,18 @@ def difference(
 
   Returns:
     The end of a sentence about the checkpoint, with examples of both lists;
-    None if a list is unknown, if only one of them consists of codes such as
-    n01440764, or if some names agree and none of those that occur once in both
-    has another number.
+    None if a list is unknown, if the two are of different kinds (words, codes
+    such as n01440764, numbers), or if some names agree and none of those that
+    occur once in both has another number.
   """
   if data is None or found is None or list(data) == list(found):
     return None
   both = unique(data) & unique(found)
-  if not both and _are_codes(data) != _are_codes(found):
+  if not both and (
+    _are(_NUMBER, data)
+    or _are(_NUMBER, found)
+    or _are(_WORDNET, data) != _are(_WORDNET, found)
+  ):
     return None
   if not both:
     return (
@@ -47,8 +52,8 @@ def difference(
   return None
 
 
-def _are_codes(names: Sequence[str]) -> bool:
-  return all(map(_CODE.fullmatch, names))
+def _are(kind: re.Pattern[str], names: Sequence[str]) -> bool:
+  return all(map(kind.fullmatch, names))
 
 
 def unique(names: Sequence[str]) -> set[str]:
