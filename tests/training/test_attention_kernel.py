@@ -92,7 +92,10 @@ def test_cudnn_that_is_not_there_names_key_value_and_remedy(device):
 
 def test_the_image_tower_of_two_towers_is_what_chooses():
   model = {"name": "two_towers", "dtype": "bfloat16"}
-  config = resolve.resolve({"total_steps": 1, "model": model})
+  objective = {"name": "contrastive"}
+  config = resolve.resolve(
+    {"total_steps": 1, "model": model, "objective": objective}
+  )
   chosen = attention_kernel.settled(config, H100)
   assert chosen.model.image.attention == "cudnn"
   assert attention_key.name(config.model) == "model.image.attention"
