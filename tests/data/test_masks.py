@@ -55,6 +55,18 @@ def test_images_and_masks_are_read_as_they_were_written(folder):
   np.testing.assert_array_equal(opened.largest, [3] * 5)
 
 
+def test_a_fingerprint_is_that_of_names_and_labels(folder, tmp_path):
+  root, images, labels = folder
+  opened, moved = _open(root), tmp_path / "moved"
+  assert _open(root).fingerprint == opened.fingerprint
+  assert _open(root, reduce_zero_label=True).fingerprint != opened.fingerprint
+  mask_folders.write(moved, "training", images, labels)
+  assert _open(moved).fingerprint == opened.fingerprint
+  labels[3, 0, 0] = 4
+  mask_folders.write(moved, "training", images, labels)
+  assert _open(moved).fingerprint != opened.fingerprint
+
+
 @pytest.mark.parametrize("shape", [(7, 12), (31, 9), (8, 8)])
 @pytest.mark.parametrize("side", [4, 8, 13])
 def test_labels_are_those_of_the_nearest_centre(shape, side):

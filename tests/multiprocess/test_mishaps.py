@@ -215,6 +215,14 @@ def hosts(tmp_path):
   return [folder(tmp_path / f"host{index}") for index in range(2)]
 
 
+def end_all(processes, *words):
+  """Waits for processes that all end with an error of these words."""
+  for process in processes:
+    _, said = runs.end(process, code=1, timeout=200)
+    for word in words:
+      assert word in said
+
+
 def test_a_host_with_other_data_of_an_evaluator_is_named(repo, tmp_path, hosts):
   """Of as many files, so that nothing else would show it."""
   (hosts[1] / "test" / "a" / "0.png").rename(hosts[1] / "test" / "b" / "1.png")
@@ -225,40 +233,27 @@ def test_a_host_with_other_data_of_an_evaluator_is_named(repo, tmp_path, hosts):
     each=[{"data_dir": path} for path in hosts],
     **{"evals.test.dataset": "folder"},
   )
-  for process in processes:
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 1
-    assert "Traceback" not in said
-    assert "Process 1 on host" in said
-    assert "has other data of config.evals.test" in said
+  end_all(processes, "Process 1 on host", "has other data of config.evals.test")
 
 
 def test_hosts_with_another_checkpoint_to_start_from_are_named(repo, tmp_path):
-  """Of the same path, which a link leads to another run on each."""
+  """A relative path is another run on each."""
   workdirs = [tmp_path / name / "init" for name in ("a", "b")]
   for seed, workdir in enumerate(workdirs):
     options = {"total_steps": 2, "seed": seed}
     runs.end(runs.start(repo, workdir, **options))
   config = f"{repo}/configs/quickstart.py:smoke"
   command = runs.command_of(config, tmp_path / "run", init_from="init")
-  environments = launched.environments(2, 2)
   processes = [
-    subprocess.Popen(
-      command,
-      cwd=workdir.parent,
-      env={**os.environ, "PYTHONPATH": str(repo), **environment},
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
+    runs.start_command(
+      workdir.parent, command, {"PYTHONPATH": str(repo), **environment}
     )
-    for workdir, environment in zip(workdirs, environments, strict=True)
+    for workdir, environment in zip(
+      workdirs, launched.environments(2, 2), strict=True
+    )
   ]
-  for process in processes:
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 1
-    assert "Traceback" not in said
-    assert "Process 1 on host" in said
-    assert "has other content of config.init_from = 'init'" in said
+  words = "has other content of config.init_from = 'init'"
+  end_all(processes, "Process 1 on host", words)
 
 
 def test_an_evaluation_ends_on_all_hosts_with_the_words_of_one(
@@ -281,10 +276,7 @@ def test_an_evaluation_ends_on_all_hosts_with_the_words_of_one(
       hosts, launched.environments(2, 2), strict=True
     )
   ]
-  for process in processes:
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 1
-    assert "Traceback" not in said and str(hosts[1]) in said
+  end_all(processes, str(hosts[1]))
 
 
 def test_a_host_with_another_seed_is_named_before_anything_compiles(

@@ -101,6 +101,14 @@ def test_any_other_error_stays_what_it_is(error, client, monkeypatch):
   assert '"code": 1,' in client.words[liveness._LOST]
 
 
+def test_ctrl_c_on_one_process_interrupts_the_others(client, monkeypatch):
+  monkeypatch.setattr(jax, "process_count", lambda: 2)
+  with pytest.raises(KeyboardInterrupt), Liveness():
+    raise KeyboardInterrupt
+  word = client.words[liveness._LOST]
+  assert '"code": 130' in word and "was interrupted" in word
+
+
 @pytest.mark.parametrize("error", NETWORK, ids=str)
 def test_a_lone_process_lost_nobody(error, client):
   assert ended_by(error) is error

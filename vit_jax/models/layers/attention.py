@@ -19,11 +19,11 @@ from vit_jax.models.layers import (
   softmax_attention,
   starts,
 )
+from vit_jax.models.layers.layer_scale import Parameter
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.projecting import (
   HeadProjection,
   OutputProjection,
-  Parameter,
   Projection,
 )
 

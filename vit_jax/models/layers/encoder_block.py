@@ -122,10 +122,7 @@ class EncoderBlock(nn.Module):
     return tokens, None
 
   def _layer_scale(self, name, width):
-    """LayerScale: a learned factor for each channel, or None.
-
-    [CaiT], arXiv 2103.17239, equation 2.
-    """
+    """Returns the factors of LayerScale, [width]; None if there are none."""
     start = self.config.layer_scale
     if start is None:
       return None

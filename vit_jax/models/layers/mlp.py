@@ -11,7 +11,7 @@ from vit_jax.models.layers import starts
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.layer_norm import LayerNorm
-from vit_jax.models.layers.projecting import OutputDense, Parameter
+from vit_jax.models.layers.layer_scale import Parameter, ScaledDense
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MlpBlock(nn.Module):
       x = norm(x)
     x = Dropout(config.dropout_rate, deterministic=not self.train)(x)
     outer = self._dense(
-      OutputDense, width, start.outward, start.mlp_bias(config.mlp_dim)
+      ScaledDense, width, start.outward, start.mlp_bias(config.mlp_dim)
     )
     x = outer(name="Dense_1")(x, scale)
     return Dropout(config.dropout_rate, deterministic=not self.train)(x)

@@ -6,14 +6,12 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
+from vit_jax.models.layers.layer_scale import Parameter, scaled
 from vit_jax.models.layers.starts import Matrix
-
-Parameter = Array | np.ndarray
 
 
 class Projection(NamedTuple):
@@ -71,44 +69,6 @@ class OutputProjection(nn.Module):
     else:
       x = jnp.einsum("bnhk,hkd->bnd", x, kernel)
     return x + bias.astype(self.dtype)[None, None]
-
-
-class OutputDense(nn.Module):
-  """A dense layer like `nn.Dense` whose result may be scaled.
-
-  The attributes are those of `nn.Dense`.
-  """
-
-  features: int
-  dtype: str
-  kernel_init: nn.initializers.Initializer
-  bias_init: nn.initializers.Initializer
-
-  @nn.compact
-  def __call__(
-    self, x: Float[Array, "*b d"], scale: Float[Parameter, " k"] | None = None
-  ) -> Float[Array, "*b k"]:
-    shape = (x.shape[-1], self.features)
-    kernel = self.param("kernel", self.kernel_init, shape, jnp.float32)
-    bias = self.param("bias", self.bias_init, shape[1:], jnp.float32)
-    kernel, bias = scaled(kernel, bias, scale)
-    bias = bias.astype(self.dtype).reshape((1,) * (x.ndim - 1) + (-1,))
-    return x.astype(self.dtype) @ kernel.astype(self.dtype) + bias
-
-
-def scaled(
-  kernel: Float[Parameter, "*m d"],
-  bias: Float[Parameter, " d"],
-  scale: Float[Parameter, " d"] | None,
-) -> tuple[Float[Parameter, "*m d"], Float[Parameter, " d"]]:
-  """Returns the parameters of (x W + b) * scale: W * scale and b * scale.
-
-  The gradient of the scale is then a sum over the gradient of W. For a scaled
-  result it would be a sum over all tokens, for which the result is kept.
-  """
-  if scale is None:
-    return kernel, bias
-  return kernel * scale.reshape((1,) * (kernel.ndim - 1) + (-1,)), bias * scale
 
 
 def by_head(

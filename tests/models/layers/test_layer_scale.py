@@ -1,0 +1,53 @@
+"""LayerScale, whose factors multiply weights instead of results."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vit_jax.models.layers import layer_scale, projecting
+
+HEADS, SIZE = 3, 4
+WIDTH = HEADS * SIZE
+
+
+@pytest.mark.parametrize("layer", ["heads", "flat heads", "dense"])
+def test_a_scale_multiplies_the_result(layer):
+  rng = np.random.default_rng(1)
+  scale, wanted = rng.normal(size=WIDTH), rng.normal(size=(2, 5, WIDTH))
+  x = rng.normal(size=(2, 5, WIDTH))
+  kernel, bias = rng.normal(size=(WIDTH, WIDTH)), rng.normal(size=WIDTH)
+
+  def zeros(rng, shape, kind):
+    del rng, kind
+    return jnp.zeros(shape)
+
+  if layer == "dense":
+    module = layer_scale.ScaledDense(WIDTH, "float32", zeros, zeros)
+    shape, given = kernel.shape, x
+  else:
+    module = projecting.OutputProjection(HEADS, "float32", zeros)
+    shape, given = (HEADS, SIZE, WIDTH), x
+    if layer == "heads":
+      given = x.reshape(2, 5, HEADS, SIZE)
+
+  def loss(kernel, bias, scale):
+    params = {"kernel": kernel.reshape(shape), "bias": bias}
+    return jnp.sum(
+      module.apply({"params": params}, jnp.float32(given), scale) * wanted
+    )
+
+  found = jax.grad(loss, (0, 1, 2))(*map(jnp.float32, (kernel, bias, scale)))
+  plain = x @ kernel + bias
+  np.testing.assert_allclose(
+    loss(*map(jnp.float32, (kernel, bias, scale))),
+    np.sum(plain * scale * wanted),
+    rtol=1e-4,
+  )
+  by_hand = (
+    np.einsum("bni,bnj->ij", x, wanted * scale),
+    (wanted * scale).sum(axis=(0, 1)),
+    (wanted * plain).sum(axis=(0, 1)),
+  )
+  for one, other in zip(found, by_hand, strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
