@@ -4,11 +4,8 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from etils import epath
-
-from vit_jax import named_weights
 from vit_jax.errors import UserError
-from vit_jax.weights import path_errors
+from vit_jax.weights import files
 
 # Instead of a path: a network like the student, with random parameters from a
 # seed, by default 0.
@@ -39,9 +36,7 @@ def exists(path: str) -> bool:
   Raises:
     UserError: It cannot be accessed.
   """
-  path = named_weights.local(path)
-  with path_errors.explained(path):
-    return epath.Path(path).exists()
+  return files.exists(path)
 
 
 def check_patches(key: str, path: str) -> None:

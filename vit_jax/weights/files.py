@@ -19,20 +19,29 @@ def is_published(path: str) -> bool:
     UserError: A bucket cannot be reached.
   """
   path = named_weights.local(path)
-  where = epath.Path(path)
-  if where.name.endswith((".npz", tensors.SUFFIX, *tensors.PICKLES)):
-    return True
   with path_errors.explained(path):
+    where, _ = _parted(path)
+    if where.name.endswith((".npz", tensors.SUFFIX, *tensors.PICKLES)):
+      return True
     files = (tensors.FILE, tensors.INDEX, tensors.PICKLE, OPEN_CLIP)
     return any((where / name).exists() for name in files)
 
 
-def require(path: str) -> None:
-  """Raises UserError if nothing exists at the path."""
+def exists(path: str) -> bool:
+  """Returns True if there is a file or directory at a path, as for `read`.
+
+  Raises:
+    UserError: It cannot be accessed.
+  """
   path = named_weights.local(path)
   with path_errors.explained(path):
-    if not epath.Path(path).exists():
-      raise UserError(f"The file {path} does not exist.")
+    return _parted(path)[0].exists()
+
+
+def require(path: str) -> None:
+  """Raises UserError if nothing exists at the path."""
+  if not exists(path):
+    raise UserError(f"The file {named_weights.local(path)} does not exist.")
 
 
 def read(path: str) -> Weights:
@@ -41,18 +50,31 @@ def read(path: str) -> Weights:
   Args:
     path: An .npz file from google-research, a .safetensors file, a PyTorch
       checkpoint, or a Hugging Face or timm directory, on disk or in a bucket.
+      FILE/NAME is the state dict NAME of a PyTorch checkpoint with several,
+      such as last.pth.tar/state_dict_ema.
 
   Raises:
     UserError: The file is missing, damaged or not fully understood.
   """
   require(path)
-  where = epath.Path(path)
   with path_errors.explained(path):
+    where, part = _parted(path)
     if where.suffix == ".npz":
       if where.is_dir():
         raise UserError(f"{path} is a directory, not an .npz file.")
       return npz.read(where)
-    return _library(where).read(where)
+    return _library(where).read(where, part)
+
+
+def _parted(path: str) -> tuple[epath.Path, str | None]:
+  """Splits FILE/NAME into the file and the state dict in it, if one is named.
+
+  A directory may have the name of a file.
+  """
+  where = epath.Path(path)
+  if where.parent.name.endswith(tensors.PICKLES) and not where.parent.is_dir():
+    return where.parent, where.name
+  return where, None
 
 
 def _library(path: epath.Path) -> types.ModuleType:

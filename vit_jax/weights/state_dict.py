@@ -12,15 +12,18 @@ TEACHER, STUDENT = "teacher", "student"
 _CONTAINERS = (
   "model",
   "state_dict",
+  "model_state_dict",
+  "net",
   "module",
   "model_ema",
   "state_dict_ema",
   TEACHER,
   STUDENT,
 )
-# Prefixes of networks that are trained in parallel or compiled, in either
-# order, and of those stored with their heads.
-_PREFIXES = ("_orig_mod.", "module.", "_orig_mod.", "backbone.")
+# Prefixes of networks that are attributes of a Lightning module, that are
+# trained in parallel or compiled, in either order, and of those stored with
+# their heads.
+_PREFIXES = ("model.", "_orig_mod.", "module.", "_orig_mod.", "backbone.")
 
 
 def containers(file: Mapping[Any, Any]) -> list[str]:
@@ -29,7 +32,7 @@ def containers(file: Mapping[Any, Any]) -> list[str]:
 
 
 def chosen(
-  file: Mapping[Any, Any], path: str, notes: list[str]
+  file: Mapping[Any, Any], path: str, notes: list[str], part: str | None
 ) -> dict[str, np.ndarray]:
   """Reads a checkpoint's state dict, which may be the checkpoint itself.
 
@@ -37,16 +40,49 @@ def chosen(
     file: Result of `torch_file.read`.
     path: Path of the file, for messages.
     notes: Extended by a note on which of several state dicts is used.
+    part: Name of the state dict to read; None for the best known one.
 
   Raises:
-    UserError: Two arrays have the same name.
+    UserError: There is no such part, the tensors are in a dictionary of an
+      unknown name, or two arrays have the same name.
   """
+  if part is not None:
+    if not isinstance(file.get(part), dict):
+      raise UserError(
+        f"{path} has no dictionary '{part}' of tensors{_offered(file, path)}."
+      )
+    return arrays(file[part], path)
   there = containers(file)
   if len(there) > 1:
     notes.append(
-      f"The file holds {' and '.join(there)}: '{there[0]}' is taken."
+      f"The file holds {' and '.join(there)}: '{there[0]}' is taken. To read"
+      f" another one, add its name to the path, as in {path}/{there[1]}."
     )
-  return arrays(file[there[0]] if there else file, path)
+  found = arrays(file[there[0]] if there else file, path)
+  if not found and not there and _dictionaries(file):
+    raise UserError(
+      f"{path} holds its tensors in a dictionary of an unknown name"
+      f"{_offered(file, path)}."
+    )
+  return found
+
+
+def _dictionaries(file: Mapping[Any, Any]) -> list[str]:
+  """Names of the dictionaries that hold arrays."""
+  return [
+    name
+    for name, value in file.items()
+    if isinstance(name, str) and isinstance(value, dict)
+    if any(isinstance(item, np.ndarray) for item in value.values())
+  ]
+
+
+def _offered(file: Mapping[Any, Any], path: str) -> str:
+  """Returns a clause on the dictionaries that a path may name."""
+  names = _dictionaries(file)
+  return (
+    f"; name one of these: {path}/" + f", {path}/".join(names) if names else ""
+  )
 
 
 def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:

@@ -40,7 +40,7 @@ _FLOATS = {
 
 
 def read(
-  path: epath.Path, notes: list[str] | None = None
+  path: epath.Path, notes: list[str] | None = None, part: str | None = None
 ) -> dict[str, np.ndarray]:
   """Reads all tensors of a file, or of the file or shards in a directory.
 
@@ -50,26 +50,29 @@ def read(
       there, or `pytorch_model.bin`. The first one found is read.
     notes: Extended by a note on which of several state dicts of a pickle is
       used.
+    part: Name of the state dict of a pickle to read; None for the best known
+      one.
 
   Raises:
     UserError: The file is missing or damaged, or holds anything other than
       floating point numbers.
   """
   notes = [] if notes is None else notes
-  with path_errors.explained(os.fspath(path)):
-    if not path.is_dir():
-      if path.name.endswith(PICKLES):
-        return _read_pickle(path, notes)
-      return _read_file(path)
-    if (path / FILE).exists():
-      return _read_file(path / FILE)
-    if (path / INDEX).exists():
-      return _read_shards(path)
-    if (path / PICKLE).exists():
-      return _read_pickle(path / PICKLE, notes)
-  raise UserError(
-    f"{path} holds no weights: none of {FILE}, {INDEX} and {PICKLE}."
-  )
+  where = os.fspath(path)
+  with path_errors.explained(where):
+    if path.is_dir():
+      names = (FILE, INDEX, PICKLE)
+      name = next((name for name in names if (path / name).exists()), None)
+      if name is None:
+        raise UserError(
+          f"{path} holds no weights: none of {FILE}, {INDEX} and {PICKLE}."
+        )
+      if name == INDEX:
+        return state_dict.arrays(_read_shards(path), where)
+      path /= name
+    if path.name.endswith(PICKLES):
+      return _read_pickle(path, notes, part)
+    return state_dict.arrays(_read_file(path), where)
 
 
 def write(
@@ -142,9 +145,12 @@ def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
       ) from None
 
 
-def _read_pickle(path: epath.Path, notes: list[str]) -> dict[str, np.ndarray]:
+def _read_pickle(
+  path: epath.Path, notes: list[str], part: str | None
+) -> dict[str, np.ndarray]:
   """Reads the tensors of a state dict, without counters and index tables."""
-  found = state_dict.chosen(torch_file.read(path), os.fspath(path), notes)
+  contents = torch_file.read(path)
+  found = state_dict.chosen(contents, os.fspath(path), notes, part)
   for name in found:
     _check_batch_norm(path, name)
   return {n: x for n, x in found.items() if x.dtype == np.float32}

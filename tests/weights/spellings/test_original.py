@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 import pickle
+import re
 import shutil
 import zipfile
 
@@ -62,7 +63,15 @@ def renamed(old: str, new: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-  "key", ["state_dict", "module", "model_ema", "state_dict_ema"]
+  "key",
+  [
+    "state_dict",
+    "model_state_dict",
+    "net",
+    "module",
+    "model_ema",
+    "state_dict_ema",
+  ],
 )
 def test_other_containers_are_opened(tmp_path, key):
   path = checkpoint(tmp_path / "x.pth", renamed("model", key))
@@ -72,7 +81,14 @@ def test_other_containers_are_opened(tmp_path, key):
 
 @pytest.mark.parametrize(
   "start",
-  ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."],
+  [
+    "module.",
+    "_orig_mod.",
+    "module._orig_mod.",
+    "_orig_mod.module.",
+    "model.",
+    "model._orig_mod.",
+  ],
 )
 def test_start_of_parallel_and_compiled_names_is_taken_off(tmp_path, start):
   data = renamed("cls_token", f"{start}cls_token")
@@ -114,7 +130,48 @@ def test_statistics_that_timms_own_networks_want_are_said(file, is_doubtful):
 def test_first_of_several_containers_is_said(tmp_path):
   data = fixture_pickle()[:-1] + b"X\x09\0\0\0model_ema}s."
   weights = files.read(checkpoint(tmp_path / "x.pth", data))
-  assert any("'model' is taken" in note for note in weights.assumed)
+  (note,) = (n for n in weights.assumed if "'model' is taken" in n)
+  assert f"{weights.path}/model_ema" in note
+
+
+def test_path_names_one_of_several_state_dicts(tmp_path):
+  # Its 'model' is empty.
+  data = renamed("model", "state_dict_ema")[:-1] + b"X\x05\0\0\0model}s."
+  path = checkpoint(tmp_path / "last.pth.tar", data)
+  with pytest.raises(UserError, match="Its tensors: none"):
+    files.read(path)
+  wanted = files.read(str(DEIT)).params
+  for read in (lambda x: files.read(x).params, lambda x: vit_jax.load(x)[1]):
+    found = read(f"{path}/state_dict_ema")
+    jax.tree.map(np.testing.assert_array_equal, found, wanted)
+  with pytest.raises(UserError, match="no dictionary 'state_dict'") as error:
+    files.read(f"{path}/state_dict")
+  assert f"{path}/state_dict_ema" in str(error.value)
+
+
+def test_path_of_a_state_dict_in_a_missing_file_does_not_exist(tmp_path):
+  with pytest.raises(UserError, match="does not exist"):
+    vit_jax.load(f"{tmp_path}/last.pth.tar/state_dict_ema")
+
+
+def test_state_dict_of_an_unknown_name_is_offered(tmp_path):
+  path = checkpoint(tmp_path / "x.pt", renamed("model", "weights"))
+  with pytest.raises(UserError, match=f"unknown name.*{path}/weights"):
+    files.read(path)
+  found, wanted = files.read(f"{path}/weights"), files.read(str(DEIT))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+def test_attribute_of_a_lightning_module_is_not_part_of_the_names(tmp_path):
+  data = re.sub(
+    rb"X(.)\0\0\0((?:cls_token|pos_embed|patch_embed|blocks|norm|head))",
+    lambda m: b"X%c\0\0\0net.%s" % (m[1][0] + 4, m[2]),
+    fixture_pickle(),
+    flags=re.DOTALL,
+  )
+  found = files.read(checkpoint(tmp_path / "x.ckpt", data))
+  wanted = files.read(str(DEIT))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
 def test_unknown_network_is_named(tmp_path):

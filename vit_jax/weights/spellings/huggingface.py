@@ -25,11 +25,12 @@ from vit_jax.weights.spellings.registry import HUGGINGFACE
 from vit_jax.weights.spellings.unwritable import Unwritable, check_names
 
 
-def read(path: epath.PathLike) -> Weights:
+def read(path: epath.PathLike, part: str | None = None) -> Weights:
   """Reads the parameters in a directory and detects their network.
 
   Args:
     path: The directory, or the weights file in it.
+    part: As for `tensors.read`.
 
   Raises:
     UserError: A file is missing or damaged, or the network is not one of ours;
@@ -46,7 +47,7 @@ def read(path: epath.PathLike) -> Weights:
     )
   family = HUGGINGFACE.get(kind)
   notes: list[str] = []
-  found = _bare_names(tensors.read(path, notes), family)
+  found = _bare_names(tensors.read(path, notes, part), family)
   beside, objective = family.beside(config, found)
   found, about_others = family.select(config, found)
   notes += about_others

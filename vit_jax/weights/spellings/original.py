@@ -19,12 +19,13 @@ from vit_jax.weights.spellings.registry import ORIGINAL
 OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
 
-def read(path: epath.PathLike) -> Weights:
+def read(path: epath.PathLike, part: str | None = None) -> Weights:
   """Reads the parameters in a checkpoint and detects their network.
 
   Args:
     path: A .pth, .pt, .bin or .ckpt file, or an open_clip directory or a
       .safetensors file in it.
+    part: As for `tensors.read`.
 
   Raises:
     UserError: The file is damaged, or its network is not one of ours.
@@ -40,12 +41,13 @@ def read(path: epath.PathLike) -> Weights:
     if (modules := contents.get(torch_file.SCRIPT)) is not None:
       notes.append(SCRIPT_NOTE)
       contents = dict(_joined(modules))
-    found = _parameters(state_dict.chosen(contents, where, notes))
+    found = _parameters(state_dict.chosen(contents, where, notes, part))
+  found = _unwrapped(found)
   family = _family(found, where)
   weights = _weights(family, found, where, notes)
   both = [state_dict.TEACHER, state_dict.STUDENT]
   has_both = state_dict.containers(contents)[:2] == both
-  if weights.objective is None or not has_both:
+  if weights.objective is None or not has_both or part is not None:
     return weights
   return _with_student(weights, family, contents, found)
 
@@ -130,11 +132,33 @@ def _parameters(arrays: Tensors) -> dict[str, np.ndarray]:
   return {n: x for n, x in arrays.items() if x.dtype == np.float32}
 
 
+def _unwrapped(found: Tensors) -> Tensors:
+  """Removes the name of the attribute that holds the network, as in Lightning.
+
+  All names must begin with it; a network of ours does not change.
+  """
+  split = {name: name.partition(".") for name in found}
+  attributes = {attribute for attribute, _, _ in split.values()}
+  is_nested = len(attributes) == 1 and all(
+    rest for _, _, rest in split.values()
+  )
+  if not is_nested or _of(found) is not None:
+    return found
+  return {split[name][2]: array for name, array in found.items()}
+
+
+def _of(found: Tensors) -> Original | None:
+  """Returns the family of a state dict; None if it has no mark of any."""
+  for name in ORIGINAL.names():
+    if any(mark in found for mark in _marks(ORIGINAL.get(name))):
+      return ORIGINAL.get(name)
+  return None
+
+
 def _family(found: Tensors, path: str) -> Original:
+  if (family := _of(found)) is not None:
+    return family
   families = [ORIGINAL.get(name) for name in ORIGINAL.names()]
-  for family in families:
-    if any(name in found for name in _marks(family)):
-      return family
   some = ", ".join(sorted(found)[:4]) or "none"
   marks = dict.fromkeys(mark for one in families for mark in _marks(one))
   raise UserError(

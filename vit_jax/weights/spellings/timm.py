@@ -31,11 +31,12 @@ _ARGUMENTS = re.compile(
 )
 
 
-def read(path: epath.PathLike) -> Weights:
+def read(path: epath.PathLike, part: str | None = None) -> Weights:
   """Reads the parameters in a file and detects their network.
 
   Args:
     path: A weights file, or a directory that holds one.
+    part: As for `tensors.read`.
 
   Raises:
     UserError: The file is damaged, or its network is not one of ours; the
@@ -50,7 +51,7 @@ def read(path: epath.PathLike) -> Weights:
   told = _check_config(config, families)
   where = str(path)
   notes: list[str] = []
-  found = tensors.read(path, notes)
+  found = tensors.read(path, notes, part)
   family = told or _family(found, families, where)
   found = family.prepare(found, where, notes)
   names.check_required(where, found, family.names)
