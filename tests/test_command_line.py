@@ -88,10 +88,6 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       "config.evals.test.type = 'x' is not known. Known: classification",
     ),
     ([QUICKSTART, "--config.train.dataset=digits:3"], "takes no arguments"),
-    (
-      [QUICKSTART, "--config.total_epochs=3", "--config.total_steps=10"],
-      "config.total_steps = 10 and config.total_epochs = 3 are two lengths",
-    ),
   ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
@@ -155,6 +151,10 @@ def test_help_shows_the_flags_and_an_example(repo, module):
       "None steps, 9.0 epochs, at most None",
     ),
     (("total_steps=5", "max_epochs=2"), "5 steps, None epochs, at most 2.0"),
+    (
+      ("total_steps=5", "total_epochs=9"),
+      "5 steps, 9.0 epochs, at most None",
+    ),
   ],
 )
 def test_a_length_of_the_command_line_wins_over_the_files(
@@ -165,6 +165,16 @@ def test_a_length_of_the_command_line_wins_over_the_files(
     " at most {config.max_epochs}"
   )
   assert resolved(repo, shown, overrides) == length
+
+
+def test_one_line_says_that_total_steps_wins_over_total_epochs(repo):
+  overrides = ("--config.total_epochs=3", "--config.total_steps=300")
+  result = run(QUICKSTART, *overrides, "--dry_run", cwd=repo)
+  assert result.returncode == 0
+  lines = [x for x in result.stderr.splitlines() if "config.total_epochs" in x]
+  (line,) = lines
+  assert "config.total_steps = 300 is the length" in line
+  assert "config.total_epochs = 3 has no effect" in line
 
 
 @pytest.mark.parametrize(

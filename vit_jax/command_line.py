@@ -26,6 +26,8 @@ from vit_jax.config import (
 )
 from vit_jax.errors import UserError
 
+_logger = logging.getLogger(__name__)
+
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
 # Variant key -> its sections, and the keys it stands for there.
@@ -156,14 +158,9 @@ def _resolved(
   A length given on the command line takes precedence over everything the file
   says about it, and so does a variant given without sizes.
   """
-  if "total_epochs" in overrides and value.total_epochs is not None:
-    if "total_steps" not in overrides:
-      value.total_steps = None
-    elif value.get("total_steps") is not None:
-      raise UserError(
-        f"config.total_steps = {value.total_steps} and config.total_epochs ="
-        f" {value.total_epochs} are two lengths of one run; give one of them."
-      )
+  in_epochs = "total_epochs" in overrides and value.total_epochs is not None
+  if in_epochs and "total_steps" not in overrides:
+    value.total_steps = None
   given = {"total_steps", "total_epochs"} & set(overrides)
   capped = value.get("max_epochs") is not None
   if given and capped and "max_epochs" not in overrides:
@@ -176,6 +173,13 @@ def _resolved(
       if not sizes & set(overrides):
         value.update_from_flattened_dict(dict.fromkeys(sizes))
   config = resolve.resolve(value)
+  if config.total_steps is not None and config.total_epochs is not None:
+    _logger.info(
+      "config.total_steps = %d is the length; config.total_epochs = %g has no"
+      " effect.",
+      config.total_steps,
+      config.total_epochs,
+    )
   if not config.model_from_init:
     return config
   given = [
