@@ -75,6 +75,21 @@ def test_the_numbers_are_those_of_the_records(finished):
     assert text in page.text
 
 
+def test_command_of_a_run_with_changes_is_that_of_its_last_start(tmp_path):
+  def shown(name, **keys):
+    config = workdirs.CONFIG | keys
+    records = workdirs.learning_records()
+    path = tmp_path / name
+    return page_of(
+      workdirs.write_run(path, config=config, records=records)
+    ).text
+
+  assert "Command that reproduces it" in shown("plain", allow_change="")
+  changed = shown("changed", allow_change="schedule.base_lr")
+  assert "Command that reproduces it" not in changed
+  assert "other values of schedule.base_lr" in changed
+
+
 def test_config_command_timings_and_versions_are_there(finished):
   page = page_of(finished)
   assert json.dumps(workdirs.CONFIG, indent=2) in page.text
