@@ -17,6 +17,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
 from vit_jax.train import train
+from vit_jax.training import dry_run
 
 # Levels of red and green of grey images: numbers far from 0 in other units.
 UNITS = np.array([[0.01, 300.0], [-2.0, 40_000.0]])
@@ -64,6 +65,21 @@ def finished(pictures, tmp_path_factory):
   config = config_of(folder, ema_decay=0.5, checkpoint__keep_best="test/rmse")
   assert train(config, str(workdir)) == 0
   return workdir
+
+
+def test_a_dry_run_refuses_a_head_of_other_numbers_too(
+  pictures, finished, tmp_path
+):
+  swapped = "csv:numbers.csv,target=weight,target=warmth"
+  config = config_of(
+    pictures[0], init_from=str(finished), train__dataset=swapped
+  )
+  for start in (
+    lambda: "".join(dry_run.describe(config, None)),
+    lambda: train(config, str(tmp_path / "new")),
+  ):
+    with pytest.raises(UserError, match="predicts the numbers warmth, weight"):
+      start()
 
 
 def lines(workdir):

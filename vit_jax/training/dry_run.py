@@ -13,8 +13,7 @@ from vit_jax.data import facts
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Evaluator
-from vit_jax.pretrained import fitting, reading
-from vit_jax.rundir import progress
+from vit_jax.rundir import initial_state, progress
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
 from vit_jax.training import evaluation, experiment, memory, summary, trial
@@ -60,7 +59,7 @@ def describe(
   lines = summary.lines(parts, evaluators, needs=needs)
   yield "\n".join(["== Run ==", *lines, ""])
   # Compiling a step takes a while, and the rest may not fit.
-  start = None if config.init_from is None else _start(parts)
+  start = _start(parts)
   failure = None
   if compiled:
     try:
@@ -156,22 +155,16 @@ def _stacked(params: Any) -> dict[str, jax.ShapeDtypeStruct]:
   return found
 
 
-def _start(parts: experiment.Experiment) -> str:
-  """Describes what the run takes from `init_from`."""
-  config = parts.config
-  fitted = fitting.fit(
-    parts.abstract_state.params,
-    reading.read(config.init_from),
-    config.model,
-    config.init_without,
-    config.allow_change,
-    config.init_classes,
-    config.init_part,
-  )
-  given = trees.num_elements(fitted.params)
+def _start(parts: experiment.Experiment) -> str | None:
+  """Describes what the run takes from `init_from`; None if it is not set."""
+  found = initial_state.find(parts)
+  if found is None:
+    return None
+  given = trees.num_elements(found.exported.params)
   total = trees.num_elements(parts.abstract_state.params)
-  line = f"{given:,} of {total:,} parameters are those of {config.init_from}."
-  return "\n".join([line, *fitted.notes])
+  path = parts.config.init_from
+  line = f"{given:,} of {total:,} parameters are those of {path}."
+  return "\n".join([line, *found.exported.notes])
 
 
 def _batch_table(parts: experiment.Experiment) -> str:
