@@ -14,7 +14,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
@@ -32,7 +32,15 @@ _FLAG_OF = {
   ("-N", "--nodes"): "--nodes",
   ("-c", "--cpus-per-task"): "--cpus_per_node",
   ("-t", "--time"): "--time",
+  ("", "--gpus-per-node"): "--gpus_per_node",
   ("", "--signal"): "--grace_seconds",
+}
+# Those that nothing can replace: every node has one task, and the job is queued
+# again.
+_UNSUITABLE = {
+  ("", "--no-requeue"): "the job being queued again",
+  ("-a", "--array"): "one job per run",
+  ("", "--ntasks-per-node"): "one task per node",
 }
 
 
@@ -183,11 +191,22 @@ def _check_time(job: Job) -> None:
 def _check_options(options: Sequence[str]) -> None:
   """Raises UserError if one would win over what the script relies on."""
   for option in options:
-    for (short, long), flag in _FLAG_OF.items():
-      if option.split("=")[0] == long or (short and option.startswith(short)):
-        raise UserError(
-          f"--sbatch={option}: this script relies on {flag}; give that instead."
-        )
+    if (flag := _named(option, _FLAG_OF)) is not None:
+      raise UserError(
+        f"--sbatch={option}: this script relies on {flag}; give that instead."
+      )
+    if (reason := _named(option, _UNSUITABLE)) is not None:
+      raise UserError(
+        f"--sbatch={option}: this script relies on {reason}; leave it out."
+      )
+
+
+def _named(option: str, known: Mapping[tuple[str, str], str]) -> str | None:
+  """Returns the entry of an option's short or long name; None if none."""
+  for (short, long), found in known.items():
+    if option.split("=")[0] == long or (short and option.startswith(short)):
+      return found
+  return None
 
 
 def _seconds(time: str) -> int:

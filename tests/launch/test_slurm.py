@@ -236,6 +236,24 @@ def test_a_time_that_sbatch_would_not_take_is_explained(tmp_path, taken, time):
 
 
 @pytest.mark.parametrize(
+  ("option", "reason"),
+  [
+    ("--no-requeue", "queued again"),
+    ("--array=0-3", "one job per run"),
+    ("-a0-3", "one job per run"),
+    ("--ntasks-per-node=8", "one task per node"),
+  ],
+)
+def test_an_option_that_the_script_cannot_work_with_is_refused(
+  tmp_path, taken, option, reason
+):
+  with pytest.raises(
+    UserError, match=f"--sbatch={option}: .*{reason}; leave it out"
+  ):
+    plan_in(tmp_path, taken, sbatch=(option,))
+
+
+@pytest.mark.parametrize(
   ("option", "flag"),
   [
     ("--time=1:00", "--time"),
@@ -243,6 +261,7 @@ def test_a_time_that_sbatch_would_not_take_is_explained(tmp_path, taken, time):
     ("--nodes=8", "--nodes"),
     ("-N 8", "--nodes"),
     ("--cpus-per-task=2", "--cpus_per_node"),
+    ("--gpus-per-node=4", "--gpus_per_node"),
     ("--signal=B:USR1@5", "--grace_seconds"),
   ],
 )
