@@ -37,6 +37,10 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       " --config.train.batch_size?",
     ),
     ([QUICKSTART, "--base_lr=3"], "Did you mean --config.schedule.base_lr?"),
+    (
+      [QUICKSTART, "--warmup-epochs=5"],
+      "Did you mean --config.schedule.warmup_steps?",
+    ),
     ([QUICKSTART, "--split=x"], "Did you mean --config.train.split?"),
     ([QUICKSTART, "--frob=3"], "flag 'frob'. Run with --help"),
     (

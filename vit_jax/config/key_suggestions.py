@@ -5,8 +5,8 @@ from typing import Any
 
 from vit_jax.suggestions import did_you_mean
 
-# Names that timm, Hugging Face's Trainer, Lightning and the released code of
-# the papers give to what our keys say.
+# Names that timm, big_vision, open_clip, Hugging Face's Trainer, Lightning and
+# the released code of the papers give to what our keys say (docs/migrating.md).
 _ELSEWHERE = {
   "schedule.base_lr": ("lr", "learning_rate", "blr", "base_learning_rate"),
   "schedule.warmup_steps": ("warmup", "warmup_epochs", "warmup_lr_steps"),
@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "grad_accum_steps",
     "accumulate_grad_batches",
     "gradient_accumulation_steps",
+    "accum_freq",
   ),
   "train.sampling": (
     "sampler",
@@ -35,6 +36,8 @@ _ELSEWHERE = {
     "oversampling",
   ),
   "objective.loss": (
+    "bce_loss",
+    "bce_sum",
     "criterion",
     "loss_fn",
     "loss_function",
@@ -45,8 +48,17 @@ _ELSEWHERE = {
     "problem_type",
   ),
   "objective.class_weights": ("class_weight", "weight_classes"),
-  "train.preprocess": ("aa", "auto_augment", "augmentation", "transforms"),
-  "optimizer.name": ("opt", "optim"),
+  "train.preprocess": (
+    "aa",
+    "auto_augment",
+    "augmentation",
+    "transforms",
+    "pp",
+  ),
+  "train.dataset": ("train_data", "dataset_type"),
+  "train.views": ("local_crops_number", "global_crops_scale"),
+  "optimizer.name": ("opt", "optim", "optax_name"),
+  "optimizer.eps": ("opt_eps",),
   "optimizer.weight_decay": ("weight_decay", "wd"),
   "optimizer.grad_clip_norm": (
     "clip_grad",
@@ -60,7 +72,7 @@ _ELSEWHERE = {
   "model.depth": ("num_layers", "num_hidden_layers", "n_layer"),
   "model.num_heads": ("num_attention_heads", "heads", "n_head"),
   "model.mlp_dim": ("intermediate_size", "mlp_ratio"),
-  "model.pool": ("global_pool", "pooling"),
+  "model.pool": ("global_pool", "pooling", "pool_type"),
   "model.layer_scale": ("init_values", "layer_scale_init_value"),
   "model.registers": ("reg_tokens", "num_register_tokens", "num_registers"),
   "model.remat": (
@@ -76,21 +88,49 @@ _ELSEWHERE = {
   "model.variant": ("arch", "model_name"),
   "objective.mixup_alpha": ("mixup", "mixup_alpha"),
   "objective.cutmix_alpha": ("cutmix", "cutmix_alpha"),
+  "objective.mix_probability": ("mixup_prob",),
+  "objective.mix_switch": ("mixup_switch_prob",),
+  "objective.binarize_targets": ("bce_target_thresh",),
   "objective.label_smoothing": ("smoothing", "label_smoothing"),
   "objective.erase_probability": ("reprob", "random_erase"),
   "objective.normalize_pixels": ("norm_pix_loss",),
+  "objective.masked_patches": ("num_mask_patches",),
+  "objective.tokenizer": ("discrete_vae_weight_path",),
   "objective.prototypes": ("out_dim", "head_n_prototypes"),
+  "objective.unit_prototypes": ("norm_last_layer",),
+  "objective.koleo_weight": ("koleo_loss_weight",),
+  "objective.mask_probability": ("mask_sample_probability",),
+  "objective.separate_patch_head": ("separate_head",),
   "objective.student_temperature": ("student_temp",),
-  "objective.teacher_temperature": ("teacher_temp",),
+  "objective.teacher_temperature": ("teacher_temp", "warmup_teacher_temp"),
   "objective.teacher_momentum": ("momentum_teacher",),
   "train.repeats": ("repeated_aug", "aug_repeats"),
   "early_stopping": ("patience", "early_stopping_patience"),
-  "init_from": ("pretrained", "checkpoint", "finetune", "resume_from"),
+  "init_from": (
+    "pretrained",
+    "checkpoint",
+    "initial_checkpoint",
+    "finetune",
+    "resume_from",
+    "model_init",
+  ),
   "data_dir": ("data_path", "data_root", "root"),
   "checkpoint.keep_last": ("save_total_limit", "checkpoint_hist"),
   "checkpoint.keep_best": ("metric_for_best_model", "load_best_model_at_end"),
-  "checkpoint.every_steps": ("save_every", "save_steps", "saveckp_freq"),
-  "log_every_steps": ("log_interval", "logging_steps", "log_every_n_steps"),
+  "checkpoint.every_steps": (
+    "save_every",
+    "save_steps",
+    "saveckp_freq",
+    "save_frequency",
+    "ckpt_steps",
+  ),
+  "checkpoint.keep_every_steps": ("keep_ckpt_steps",),
+  "log_every_steps": (
+    "log_interval",
+    "logging_steps",
+    "log_every_n_steps",
+    "log_training_steps",
+  ),
   "log.to": (
     "report_to",
     "logger",
@@ -107,8 +147,14 @@ _ELSEWHERE = {
   "log.price_per_device_hour": ("price", "cost", "cost_per_hour"),
   "ema_decay": ("model_ema", "model_ema_decay", "ema"),
   "optimizer.freeze": ("freeze", "freeze_backbone", "linear_probe"),
-  "optimizer.freeze_until": ("unfreeze_epoch", "gradual_unfreezing"),
-  "optimizer.layer_decay": ("layer_decay", "llrd"),
+  "optimizer.freeze_until": (
+    "unfreeze_epoch",
+    "gradual_unfreezing",
+    "freeze_last_layer",
+  ),
+  "optimizer.lr_multipliers": ("patch_embed_lr_mult",),
+  "mesh.rules": ("sharding_strategy", "sharding_rules"),
+  "optimizer.layer_decay": ("layer_decay", "layerwise_decay", "llrd"),
 }
 OURS = {name: key for key, names in _ELSEWHERE.items() for name in names}
 
@@ -163,9 +209,11 @@ def of_flag(name: str, known: Sequence[str]) -> str | None:
   """Returns the known key that ends with the name or has it as a foreign name.
 
   Args:
-    name: A flag that does not exist, with the prefix of keys: 'config.lr'.
+    name: A flag that does not exist, with the prefix of keys: 'config.lr'; its
+      words may be joined by hyphens.
     known: As of `nearest`.
   """
+  name = name.replace("-", "_")
   same = (key for key in known if _leaf(key) == _leaf(name))
   # A short one is nearer to what a flag might say: not of one evaluator.
   return _foreign(name, known) or min(same, key=len, default=None)
