@@ -96,6 +96,21 @@ def test_a_run_without_a_sound_checkpoint_stops_and_moves_nothing(workdir):
   assert sorted(workdir.rglob("*")) == before
 
 
+def test_lines_of_a_run_whose_checkpoints_are_gone_are_kept(
+  workdir, finished, caplog
+):
+  shutil.rmtree(workdir / "checkpoints")
+  before = (workdir / "metrics.jsonl").read_bytes()
+  assert train(experiments.config(**KEPT), str(workdir)) == 0
+  (kept,) = workdir.glob("metrics-before-*.jsonl")
+  assert kept.read_bytes() == before
+  assert "none of its checkpoints: this one begins at step 0" in caplog.text
+  assert kept.name in caplog.text
+  assert values(workdir) == values(finished)
+  assert train(experiments.config(**KEPT), str(workdir)) == 0
+  assert list(workdir.glob("metrics-before-*.jsonl")) == [kept]
+
+
 def test_evaluation_leaves_a_damaged_checkpoint_where_it_is(workdir):
   files_of(workdir / "checkpoints" / "6")[0].unlink()
   before = sorted(workdir.rglob("*"))

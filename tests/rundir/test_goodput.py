@@ -152,3 +152,24 @@ def test_many_saves_make_no_long_file(start, tmp_path):
 def test_an_account_that_cannot_be_read_starts_afresh(start, tmp_path, text):
   (tmp_path / goodput.FILE).write_text(text)
   assert start(7).account.summary()["starts"] == 1
+
+
+def test_a_start_that_was_killed_before_its_first_save_has_not_saved(
+  start, tmp_path
+):
+  workdir = epath.Path(tmp_path)
+  assert not goodput.has_saved(workdir)
+  start(0).steps(1, 80)
+  assert not goodput.has_saved(workdir)
+  run = start(0)
+  run.steps(1, 80)
+  run.save(80)
+  assert goodput.has_saved(workdir)
+  start(80)
+  assert goodput.has_saved(workdir)
+
+
+@pytest.mark.parametrize("marks", [None, [1], [[1, None]], "x", 3])
+def test_nothing_is_known_from_a_foreign_account(tmp_path, marks):
+  (tmp_path / goodput.FILE).write_text(json.dumps({"marks": marks}))
+  assert not goodput.has_saved(epath.Path(tmp_path))

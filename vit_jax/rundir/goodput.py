@@ -129,6 +129,15 @@ class Goodput:
     return {**phases, "other": self._clock.total() - sum(phases.values())}
 
 
+def has_saved(workdir: epath.Path) -> bool:
+  """Returns True if a start of the run in `workdir` is known to have saved."""
+  value = records.read_json(workdir / FILE)
+  with contextlib.suppress(ValueError, TypeError):
+    phases = [at for _, at in value.get("marks", [])]
+    return any("save" in at for at in [value.get("earlier", {}), *phases])
+  return False
+
+
 def _read(
   path: epath.Path, first_step: int
 ) -> tuple[Seconds, int, float | None]:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import logging
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from vit_jax.rundir.trackers import memory
 from vit_jax.rundir.trackers.contract import RunInfo
 from vit_jax.rundir.trackers.run_trackers import RunTrackers
 
+_logger = logging.getLogger(__name__)
 _METRICS = "metrics.jsonl"
 _SUMMARY = "summary.json"
 # Facts of training in the summary of a run that has finished.
@@ -50,7 +52,8 @@ class RunRecords:
     config: Config that describes the run: that of `parts`, or that which the
       run was trained with if nothing is left to train.
     clock: Clock whose phases appear in the summary.
-    first_step: Step that the run resumes from; lines after it are dropped.
+    first_step: Step that the run resumes from; lines after it are dropped. If
+      it is 0 although an earlier start has saved, they go to another file.
     position: Position in the data at that step.
 
   Raises:
@@ -84,6 +87,8 @@ class RunRecords:
     self.metrics_path = self.path / _METRICS
     self._as_trained = self._facts_of_training() if self._is_over else {}
     try:
+      if first_step == 0 and goodput.has_saved(self.path):
+        self._keep_lines()
       self._goodput = goodput.Goodput(
         self.path, clock, first_step, jax.device_count()
       )
@@ -119,6 +124,22 @@ class RunRecords:
     self._seen = step, position.first_example
     for line in records.read_lines(self.metrics_path):
       self._values.update(line)
+
+  def _keep_lines(self) -> None:
+    """Renames the metrics of a run whose checkpoints are gone."""
+    path = self.metrics_path
+    if not (path.exists() and records.read_lines(path)):
+      return
+    now = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
+    kept = self.path / f"metrics-before-{now}.jsonl"
+    path.rename(kept)
+    _logger.warning(
+      "%s has metrics of an earlier start, but none of its checkpoints: this"
+      " one begins at step 0. The earlier lines are kept in %s; to resume the"
+      " earlier run, stop, and move its checkpoints and these lines back.",
+      self._workdir,
+      kept.name,
+    )
 
   def has_evaluation(self, step: int) -> bool:
     """Returns True if a line has metrics of an evaluation at `step`."""
