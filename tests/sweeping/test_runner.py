@@ -39,6 +39,8 @@ if order == "wait":
 if order == "deaf":
   (workdir / "waiting").write_text("")
   time.sleep(600)
+if order == "killed":
+  signal.raise_signal(signal.SIGKILL)
 status, code = order.split()
 metrics = {{"base_lr": config["schedule"]["base_lr"]}}
 (workdir / "summary.json").write_text(
@@ -307,3 +309,9 @@ def is_running(pid):
       return file.read().rsplit(") ", 1)[1][0] != "Z"
   except FileNotFoundError:
     return False
+
+
+def test_a_run_that_is_killed_is_named(run, tmp_path, capsys):
+  assert run("killed") == 137
+  said = capsys.readouterr().out
+  assert "lr_0.3 was killed by SIGKILL; the same command resumes it." in said

@@ -63,6 +63,12 @@ class Runner:
     print(f"== {run.workdir} ==", flush=True)
     code = self._train(run)
     if code < 0:
+      if -code not in _STOPPED:
+        print(
+          f"The run {run.workdir} was killed by {signal.Signals(-code).name};"
+          " the same command resumes it.",
+          flush=True,
+        )
       code = _STOPPED.get(-code, 128 - code)
     if code > 1:
       return code
