@@ -327,6 +327,16 @@ def test_hosts_with_a_workdir_each_are_told_before_anything_compiles(
     assert not list(workdir.iterdir())  # Not the lock either.
 
 
+def test_no_lock_is_left_in_a_workdir_that_one_host_cannot_write_to(
+  repo, tmp_path
+):
+  workdirs = [tmp_path / "a", tmp_path / "file" / "run"]
+  (tmp_path / "file").write_text("mine")
+  processes = start_with(STALE.format(looks=0), repo, workdirs)
+  end_all(processes, f"The workdir {workdirs[1]} cannot be written to")
+  assert not list(workdirs[0].iterdir())
+
+
 def test_a_checkpoint_that_one_host_sees_late_is_waited_for(repo, tmp_path):
   options = {"total_steps": 8}
   for process in runs.start_together(repo, tmp_path, 2, **options):

@@ -61,6 +61,7 @@ class RunDirectory:
     self._is_first = jax.process_index() == 0
     buckets.check_workdir(self.path)
     _make_writable(self.path)
+    agreement.gather("")  # No process locks what another cannot write to.
     self._records: RunRecords | None = None
     self._is_ending = False
     self._lock = _lock(self.path)
