@@ -510,6 +510,8 @@ def test_a_directory_without_permission_is_refused(tmp_path):
 
 def test_a_workdir_that_cannot_be_made_is_refused(tmp_path):
   (tmp_path / "file").write_text("mine")
-  with pytest.raises(UserError, match="cannot be written to"):
+  with pytest.raises(UserError, match="cannot be written to") as error:
     train(experiments.config(), str(tmp_path / "file" / "run"))
+  assert "fix that" in str(error.value)
+  assert "another --workdir, in which the run begins anew" in str(error.value)
   assert (tmp_path / "file").read_text() == "mine"
