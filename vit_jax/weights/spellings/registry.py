@@ -67,11 +67,15 @@ NPZ = Registry(
     "resnet": f"{_ROOM}.resnet.npz:NPZ",
   },
 )
-# model.name -> record `Original`.
+# model.name, or form of a file -> record `Original`.
 ORIGINAL = Registry(
   "model.name",
   {
     "two_towers": f"{_ROOM}.two_towers.open_clip:ORIGINAL",
+    # First, as timm's Swin has everything that identifies the authors'.
+    "timm_swin": f"{_ROOM}.timm_pickles:SWIN",
+    "timm_convnext": f"{_ROOM}.timm_pickles:CONVNEXT",
+    "timm_resnet": f"{_ROOM}.timm_pickles:RESNET",
     "swin": f"{_ROOM}.swin.original:ORIGINAL",
     "beit": f"{_ROOM}.vit.beit:ORIGINAL",
     "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
