@@ -192,6 +192,13 @@ def test_fine_tuning_starts_from_the_shared_table_in_every_layer(scan_layers):
   assert any("copied into each" in note for note in fitted.notes)
 
 
+def test_constant_key_biases_of_torchscript_are_no_parameters():
+  tensors = of_the_authors(PRETRAINING)
+  wanted = beit.ORIGINAL.prepare(tensors, "x.pt", [])
+  tensors["blocks.0.attn.k_bias"] = np.zeros(16, np.float32)
+  assert beit.ORIGINAL.prepare(tensors, "x.pt", []).keys() == wanted.keys()
+
+
 def test_what_our_networks_lack_is_refused(tmp_path):
   path = shutil.copytree(PRETRAINING, tmp_path / "x")
   config = json.loads((path / "config.json").read_text())

@@ -67,6 +67,20 @@ def test_authors_files_compute_what_torch_does(name):
     assert relative_error(found, wanted[f"outputs{size}"]) < 1e-5
 
 
+def test_buffers_of_torchscript_are_no_parameters():
+  tensors = load_file(GOLDEN / "timm_eva02" / "model.safetensors")
+  wanted = ORIGINAL.prepare(tensors, "x.pt", [])
+  buffers = {
+    "rope.bands": np.ones(2, np.float32),
+    "rope.pos_embed": np.ones((16, 16), np.float32),
+    "blocks.0.attn.k_bias": np.zeros(16, np.float32),
+  }
+  assert ORIGINAL.prepare(tensors | buffers, "x.pt", []).keys() == wanted.keys()
+  # A bias that adds something is not dropped.
+  learned = {"blocks.0.attn.k_bias": np.ones(16, np.float32)}
+  assert learned.keys() <= ORIGINAL.prepare(learned, "x.pt", []).keys()
+
+
 def test_what_learned_to_predict_comes_beside_the_network():
   weights = files.read(str(HERE / "pretraining.pt"))
   tensors = authors("pretraining")

@@ -272,6 +272,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       f"{path} adds positions to patches ('pos_embed') beside the biases of"
       " scores, which no published BEiT does and our networks do not."
     )
+  tensors = timm.without_key_biases(tensors)
   found, more = _network(tensors, (_FIRST, _ALL), path)
   notes += more
   return timm.without_joined_projections(found, path)

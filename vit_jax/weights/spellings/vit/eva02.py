@@ -44,7 +44,8 @@ _FACTORS = re.compile(r"\bgamma_([12])$")
 _FIRST_GATE = "blocks.0.mlp.gate.weight"
 _GATE, _HIDDEN = (re.compile(rf"\.mlp\.fc1_{one}\.") for one in "gx")
 _SWIGLU = (".mlp.fc1", ".mlp.gate", ".mlp.fc1")
-_ANGLES = re.compile(r"(.*\.)?rope\.freqs_(cos|sin)")
+# Computed from the sizes; timm's are in TorchScript only.
+_ANGLES = re.compile(r"(.*\.)?rope\.(freqs_(cos|sin)|bands|pos_embed)")
 _COSINES = "rope.freqs_cos"
 _INNER_NORM = re.compile(r"blocks\.\d+\.attn\.(norm|inner_attn_ln)\..*")
 _PREDICTION = ("lm_head.weight", "lm_head.bias", "mask_token")
@@ -65,7 +66,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       f"The prediction head ({len(head)} tensors) is no part of the network."
     )
   found: dict[str, np.ndarray] = {}
-  for name, tensor in tensors.items():
+  for name, tensor in timm.without_key_biases(tensors).items():
     if _INNER_NORM.fullmatch(name):
       raise UserError(
         f"{path} has norms inside the branches ('{name}'), as EVA-02-CLIP,"

@@ -168,6 +168,15 @@ def without_zero_biases(tensors: Tensors) -> Tensors:
   return {name: x for name, x in tensors.items() if name not in zeros}
 
 
+def without_key_biases(tensors: Tensors) -> Tensors:
+  """Drops the constant zeros that TorchScript has as the keys' biases."""
+  return {
+    name: x
+    for name, x in tensors.items()
+    if not name.endswith(".attn.k_bias") or np.any(x)
+  }
+
+
 def has_joined_swiglu(tensors: Tensors) -> bool:
   """Detects a joined SwiGLU, which has the usual names, by its shape."""
   first, second = (
