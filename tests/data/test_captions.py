@@ -286,6 +286,15 @@ def test_pairs_that_cannot_be_used_are_counted_and_named(name, pairs):
   assert open_(pairs, "train[:4]").num_examples == 4
 
 
+def test_a_path_written_as_on_windows_is_told_the_remedy(tmp_path):
+  image = tmp_path / "images" / "1.png"
+  image.parent.mkdir()
+  image.write_bytes(b"")
+  write(tmp_path, "captions.csv", "image,caption\nimages\\1.png,a cat\n")
+  with pytest.raises(UserError, match=r"missing; write / instead of \\"):
+    open_(tmp_path)
+
+
 def test_nothing_is_to_take_the_place_of_all(pairs):
   for number in range(COUNT):
     write(pairs, f"train/images/{number}.png", "hello")

@@ -309,6 +309,16 @@ def test_missing_split_names_those_that_are_there(pets):
     _open(pets, "validation")
 
 
+def test_splits_in_other_letters_are_named(pets, tmp_path_factory, caplog):
+  (pets / "test").rename(pets / "Test")
+  assert _open(pets).num_examples == 40
+  assert "Test are no splits, whose names are in lower case" in caplog.text
+  both = tmp_path_factory.mktemp("both")
+  _fill(both, {"Train/cat/1.jpg": None, "TEST/cat/1.jpg": None})
+  with pytest.raises(UserError, match="TEST, Train are no.* to test, train"):
+    _open(both)
+
+
 def test_unreadable_files_are_named_in_one_list(pets, monkeypatch):
   monkeypatch.setattr(integrity, "_SECONDS", float("inf"))
   half = _picture()[:300]

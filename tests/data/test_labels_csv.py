@@ -137,6 +137,7 @@ def test_other_numbers_of_the_classes_are_other_data(pets):
     ),
     ('image,label\n"a/1.jpg,dog\n', "a quoted text does not end"),
     (PLAIN + "a/9.jpg,cat\n", "a/9.jpg cannot be read"),
+    (PLAIN + "b\\4.png,cat\n", r"cannot be read .*; write / instead of \\"),
   ],
 )
 def test_what_is_wrong_is_a_sentence(pets, text, message):

@@ -236,8 +236,9 @@ def _files_that_are_no_images(
       continue
     folder_listing.check_inside(example.name, root)
     if not stored_images.begins_like_one(example.name):
-      exists = os.path.exists(example.name)
-      found.append(f"{example.name} ({'no image' if exists else 'missing'})")
+      problem = "no image" if os.path.exists(example.name) else "missing"
+      hints = filter(None, [stored_images.backslash_hint(example.name)])
+      found.append(f"{example.name} ({'; '.join((problem, *hints))})")
   return found
 
 

@@ -87,6 +87,7 @@ def find_images(root: str, options: Options = PLAIN) -> Listing:
   ignored: collections.Counter[str] = collections.Counter()
   folders = sorted(name for name, is_dir in listed(root) if is_dir)
   is_flat = not any(split in folders for split in SPLITS)
+  misnamed = _misnamed(folders)
   for split in ("train",) if is_flat else filter(SPLITS.__contains__, folders):
     directory = root if is_flat else f"{root}/{split}"
     if options.unlabelled:
@@ -94,7 +95,10 @@ def find_images(root: str, options: Options = PLAIN) -> Listing:
     else:
       found[split] = list(_of_classes(directory, listed, empty, ignored))
   if not any(found.values()):
-    raise UserError(_no_images(root, options, folders, ignored))
+    reason = _no_images(root, options, folders, ignored)
+    raise UserError(" ".join(filter(None, (reason, misnamed))))
+  if misnamed:
+    _warn(f"{root}: {misnamed}")
   if ignored:
     counts = ", ".join(
       f"{n} {kind}" + "s" * (kind == _FOLDER and n > 1)
@@ -157,6 +161,19 @@ def class_names(listing: Listing) -> tuple[str, ...]:
         f" learned: {truncate.first(unseen)}."
       )
   return names
+
+
+def _misnamed(folders: Sequence[str]) -> str:
+  """A sentence about folders named like splits in other letters, if any."""
+  found = [x for x in folders if x not in SPLITS and x.lower() in SPLITS]
+  if not found:
+    return ""
+  found.sort()
+  lower = ", ".join(name.lower() for name in found)
+  return (
+    f"{', '.join(found)} are no splits, whose names are in lower case:"
+    f" rename them to {lower}."
+  )
 
 
 def _no_images(

@@ -53,6 +53,11 @@ def begins_like_one(path: str) -> bool:
     return False
 
 
+def backslash_hint(path: str) -> str:
+  """Returns a remedy for a path written as on Windows, or an empty string."""
+  return "write / instead of \\ between folders" if "\\" in path else ""
+
+
 def read(path: str, size: int = -1) -> bytes:
   def content() -> bytes:
     if buckets.is_bucket(path):
@@ -103,7 +108,9 @@ def _is_upright_jpeg(path: str) -> bool:
 
 
 def _unreadable(path: str, error: OSError) -> UserError:
+  remedy = backslash_hint(path) or (
+    "replace it, or remove it and start a new run"
+  )
   return UserError(
-    f"{path} cannot be read ({error.strerror or error}); replace it, or"
-    " remove it and start a new run."
+    f"{path} cannot be read ({error.strerror or error}); {remedy}."
   )
