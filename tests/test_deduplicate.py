@@ -290,3 +290,28 @@ def test_commands_of_the_page_run_one_after_the_other(repo, photos, tmp_path):
     )
     assert result.returncode == 0, result.stderr
   assert '"exclude": "near/exclude.json"' in result.stdout
+
+
+def test_images_without_captions_are_compared(repo, tmp_path):
+  for split, captions in {"train": ["", "a", ""], "test": ["", "b"]}.items():
+    (tmp_path / split).mkdir()
+    rows = ["file_name,caption"]
+    for seed, caption in enumerate(captions):
+      picture(seed).save(tmp_path / split / f"{seed}.png")
+      rows.append(f"{seed}.png,{caption}")
+    rows.append(",no image")
+    (tmp_path / split / "captions.csv").write_text("\n".join(rows))
+  near = tmp_path / "near"
+  done = run(
+    repo,
+    "captions@train",
+    "captions@test",
+    f"--data_dir={tmp_path}",
+    f"--output={near}",
+  )
+  assert done.returncode == 0, done.stderr
+  pairs = [json.loads(x) for x in (near / "pairs.jsonl").open()]
+  names = [os.path.basename(pair["train"]) for pair in pairs]
+  assert sorted(names) == ["0.png", "1.png"]
+  summary = json.loads((near / "summary.json").read_text())
+  assert summary["train"]["unreadable"] == 1

@@ -382,6 +382,8 @@ def test_a_caption_may_lack_where_nobody_reads_captions(form, tmp_path):
       other.read(np.arange(COUNT))
     with pytest.raises(UserError, match="record 1 .* has no caption"):
       other.captions(np.arange(COUNT))
+    images = other.images_alone(np.arange(COUNT))
+    assert images.tolist() == batch["image"].tolist()
 
 
 @pytest.mark.parametrize("form", ["saved", "parquet", "parquet in place"])

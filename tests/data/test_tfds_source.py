@@ -240,6 +240,7 @@ def test_captions_that_cannot_be_used_name_the_record(
   says = rf"The record {number} of bad/1.0.0 train .* no caption .*{reason}"
   with pytest.raises(UserError, match=says):
     source.read(np.array([0, number]))
+  assert all(source.images_alone(np.array([0, number])))
 
 
 def test_missing_split_names_those_that_are_there(data_dir):

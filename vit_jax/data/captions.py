@@ -121,7 +121,10 @@ class CaptionSource(sources.Source):
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     text = self.captions(ids)
-    return {"image": stored_images.read_all(self.names(ids)), "text": text}
+    return {"image": self.images_alone(ids), "text": text}
+
+  def images_alone(self, ids: np.ndarray) -> np.ndarray:
+    return stored_images.read_all(self.names(ids))
 
   def read_or_locate(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     text = self.captions(ids)

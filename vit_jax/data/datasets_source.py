@@ -195,6 +195,11 @@ class DatasetsSource(sources.Source):
       result["label"] = self.labels[ids]
     return result
 
+  def images_alone(self, ids: np.ndarray) -> np.ndarray:
+    columns = dataclasses.replace(self.columns, text=None)
+    alone = dataclasses.replace(self, columns=columns, problems={})
+    return alone.read(ids)["image"]
+
   def captions(self, ids: np.ndarray) -> np.ndarray:
     texts = np.empty(len(ids), object)
     for row, chunk, place in self._located(np.asarray(ids)):

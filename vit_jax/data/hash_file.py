@@ -135,13 +135,13 @@ def _images(
   """Yields the images, an empty one for each that cannot be read."""
   ids = np.arange(start, stop)
   try:
-    yield from source.read(ids)["image"]
+    yield from source.images_alone(ids)
   except outages.StorageError:
     raise  # The images may be intact: the same command can continue later.
   except (UserError, OSError):
     for i in ids:
       try:
-        yield source.read(i[None])["image"][0]
+        yield source.images_alone(i[None])[0]
       except outages.StorageError:
         raise
       except (UserError, OSError):

@@ -129,6 +129,10 @@ class Source(abc.ABC):
     """
     return self.read(ids)
 
+  def images_alone(self, ids: np.ndarray) -> np.ndarray:
+    """Reads only "image", also of records without a caption; see `read`."""
+    return self.read(ids)["image"]
+
   def captions(self, ids: np.ndarray) -> np.ndarray:
     """Reads only "text", all captions of each record; see `read`."""
     return self.read(ids)["text"]
@@ -199,6 +203,9 @@ class Wrapped(Source):
 
   def read(self, ids: np.ndarray) -> dict[str, np.ndarray]:
     return self.source.read(self.originals(ids))
+
+  def images_alone(self, ids: np.ndarray) -> np.ndarray:
+    return self.source.images_alone(self.originals(ids))
 
   def captions(self, ids: np.ndarray) -> np.ndarray:
     return self.source.captions(self.originals(ids))

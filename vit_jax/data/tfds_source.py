@@ -178,6 +178,9 @@ class TFDSSource(sources.Source):
       result["label"] = labels[:, 0] if self.max_labels == 1 else labels
     return result
 
+  def images_alone(self, ids: np.ndarray) -> np.ndarray:
+    return dataclasses.replace(self, text_key=None).read(ids)["image"]
+
   def _labels(self, features: Any) -> Sequence[int]:
     """Labels of a record, stored or computed; none for unlabelled data."""
     if self.label is None:
