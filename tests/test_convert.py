@@ -256,6 +256,20 @@ def test_a_line_says_what_was_read_and_what_was_written(
   )
 
 
+@pytest.mark.parametrize("dst", ["dir", "x.npz"])
+def test_a_text_tower_without_its_tokenizer_is_told(
+  repo, tmp_path, capsys, dst
+):
+  towers = repo / "tests" / "golden" / "huggingface_clip"
+  run = str(tmp_path / "run")
+  convert.convert(str(towers), run, to="workdir")
+  says = "no tokenizer is written; copy its files"
+  assert capsys.readouterr().out.endswith(f"; {says}\n")
+  os.mkdir(f"{run}/tokenizer")
+  convert.convert(run, str(tmp_path / dst))
+  assert f"{says} from {run}/tokenizer" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
   ("dst", "options", "sentence"),
   [

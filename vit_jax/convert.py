@@ -228,6 +228,7 @@ def _write(
     from vit_jax.pretrained import workdir
 
     workdir.write(dst, source)
+    return _missing_tokenizer(source)
   else:
     from vit_jax import registry
     from vit_jax.pretrained import reading, save
@@ -251,8 +252,24 @@ def _write(
     if has_text and not source.is_preprocess_told:
       # Written like the family's published networks, not as we assume.
       weights = dataclasses.replace(weights, preprocess=None)
-    return save.write(dst, weights, form, card)
+    notes = save.write(dst, weights, form, card)
+    return (*notes, *_missing_tokenizer(source))
   return ()
+
+
+def _missing_tokenizer(source: "Inference") -> Sequence[str]:
+  """Returns a sentence about the tokenizer if the network has a text tower."""
+  from vit_jax import registry
+  from vit_jax.pretrained import reading, run_files
+
+  if not registry.FAMILIES.get(source.weights.model.name).has_text:
+    return ()
+  place = ""
+  if source.step is not None:
+    directory, _ = reading.locate(source.weights.path)
+    if (directory / run_files.TOKENIZER).exists():
+      place = f" from {directory / run_files.TOKENIZER}"
+  return [f"no tokenizer is written; copy its files{place}"]
 
 
 def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:
