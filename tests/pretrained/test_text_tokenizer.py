@@ -3,11 +3,13 @@
 import dataclasses
 import pathlib
 
+import jax
 import pytest
 
 import vit_jax
 from tests import clip_checkpoint
-from vit_jax.pretrained import inference, text_tokenizer
+from vit_jax.config import schema
+from vit_jax.pretrained import inference, reading, start, text_tokenizer
 
 
 @pytest.fixture
@@ -46,3 +48,22 @@ def test_another_tokenizer_for_a_run_is_doubted(run, caplog):
   text_tokenizer.read(*run, path="bytes")
   (line,) = caplog.messages
   assert "answers mean nothing" in line
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", "its own"])
+def test_a_text_tower_kept_for_another_tokenizer_is_doubted(
+  tokenizer, tmp_path, caplog
+):
+  path = str(tmp_path / "clip")
+  clip_checkpoint.save(tmp_path / "clip")
+  weights = reading.read(path)
+  named = tokenizer if tokenizer == "bytes" else path
+  config = schema.Config(
+    total_steps=1,
+    model=weights.model,
+    init_from=path,
+    objective=schema.Contrastive(),
+    train=schema.Train(dataset="generated:captions=1", tokenizer=named),
+  )
+  start.find(config, jax.eval_shape(lambda: weights.params))
+  assert ("bytes has 258 tokens" in caplog.text) == (named == "bytes")

@@ -11,11 +11,12 @@ from jaxtyping import PyTree
 from vit_jax import registry, truncate
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.pretrained import fitting, reading
+from vit_jax.pretrained import fitting, reading, text_tokenizer
 from vit_jax.weights import class_names, flat, surgery
 from vit_jax.weights.contract import Weights
 
 _HEAD = "head/kernel"
+_TOKENS = "text/token_embedding/embedding"
 _logger = logging.getLogger(__name__)
 
 
@@ -46,7 +47,8 @@ def find(
   """Reads and fits `init_from`; None if it is not set.
 
   All processes of a run must call it. Logs a warning if the head is kept for
-  classes with other names.
+  classes with other names, or the text tower for another tokenizer with fewer
+  tokens.
 
   Args:
     config: The experiment.
@@ -75,8 +77,17 @@ def find(
     )
 
   exported = fit(weights)
-  if config.init_classes is None and _HEAD in flat.flatten(exported.params):
+  kept = flat.flatten(exported.params)
+  if config.init_classes is None and _HEAD in kept:
     _check_names(config, weights, names)
+  if config.train.tokenizer is not None and _TOKENS in kept:
+    text = config.model.text
+    text_tokenizer.warn_of_another(
+      config.train.tokenizer,
+      config.init_from,
+      length=text.length,
+      num_tokens=text.vocab_size,
+    )
   found = weights.objective
   if found is None or found.name != config.objective.name:
     return Start(exported)
