@@ -380,6 +380,7 @@ def test_epochs_and_flops_count_the_images_of_all_batches(tmp_path):
     assert train(longer, str(tmp_path)) == 0
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["images_seen"] == 64
+    assert summary["changed_keys"] == ["total_steps", "train.batch_size"]
     shown = overview.facts(load.load_run(tmp_path))["Optimisation"]
     assert (shown["steps"], shown["epochs"]) == ("3", "1")
     flops = 2.0 * summary["flops_per_step"]

@@ -77,6 +77,17 @@ def test_any_other_key_is_named_with_both_values(changes, line):
   assert f"--config.allow_change={key}" in str(error.value)
 
 
+def test_what_the_starts_of_a_run_changed_is_kept():
+  now = metadata(seed=1, log_every_steps=7, allow_change="seed")
+  assert resume.changed(SAVED, SAVED) == []
+  assert resume.changed(SAVED, now) == ["seed"]
+  # The next start, with the seed of the second and without allow_change.
+  saved = now | {resume.CHANGED: ["seed"]}
+  assert resume.changed(saved, metadata(seed=1)) == ["seed"]
+  wider = metadata(seed=1, model__dropout_rate=0.1)
+  assert resume.changed(saved, wider) == ["model.dropout_rate", "seed"]
+
+
 def test_other_data_in_another_directory_are_refused_with_both_places():
   with pytest.raises(UserError) as error:
     check(fingerprint="cats", data_dir="/another/disk")

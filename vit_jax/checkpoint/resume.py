@@ -37,6 +37,9 @@ _OF_NO_METRIC = ("every_steps", "batch_size")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 
+# Key of the metadata that lists what the starts of a run have changed.
+CHANGED = "changed_keys"
+
 # Groups whose entries have names of the user's choice.
 _ANY_NAME = ("evals.", "train.views.")
 
@@ -101,6 +104,18 @@ def differences(
     and not _is_free(key, evaluator)
     and (_is_measured(key, evaluator) or not is_allowed(key, allow_change))
   ]
+
+
+def changed(saved: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+  """Returns the keys that starts of a run have changed by `allow_change`.
+
+  Args:
+    saved: Metadata of the checkpoint that the run resumes from, with the keys
+      of earlier starts under `CHANGED`.
+    current: Metadata of this start.
+  """
+  now = [line.partition(":")[0] for line in differences(saved, current)]
+  return sorted({*saved.get(CHANGED, []), *now})
 
 
 def as_trained(

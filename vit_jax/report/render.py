@@ -67,7 +67,7 @@ def render(run: Run) -> str:
       metrics=run.metrics(),
       config=json.dumps(run.config, indent=2) if run.config else None,
       command=_command(run),
-      changed=run.config.get("allow_change"),
+      changed=run.summary.get("changed_keys"),
     )
   )
 

@@ -87,6 +87,7 @@ class RunDirectory:
     self.first_step, self.position = 0, Position()
     described = config
     self.evaluation_due = False
+    self._changed: list[str] = []
     # Read before the step is compiled, which may take a while.
     self._start = initial_state.find(parts) if latest is None else None
     saved = None if latest is None else self.store.metadata(latest)
@@ -108,8 +109,11 @@ class RunDirectory:
       self.evaluation_due = saved.get("evaluation_due", False)
       if latest >= parts.total_steps:
         described = resume.as_trained(saved, config)
+        self._changed = saved.get(resume.CHANGED, [])
+      else:
+        self._changed = resume.changed(saved, self._metadata())
     self._unsaved: SaveError | None = None
-    self.facts: dict[str, str] = {}
+    self.facts: dict[str, Any] = {resume.CHANGED: self._changed}
     if self._is_first:
       self._records = RunRecords(
         self.path,
@@ -231,7 +235,10 @@ class RunDirectory:
     if self._records:
       self._records.upload()  # Lines up to a step precede its checkpoint.
     metadata = self._metadata()
-    metadata |= position.metadata() | {"evaluation_due": evaluation_due}
+    metadata |= position.metadata() | {
+      "evaluation_due": evaluation_due,
+      resume.CHANGED: self._changed,
+    }
     with self._alarm():
       self.store.save(step, state, metadata)
     if self._records:

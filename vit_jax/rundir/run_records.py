@@ -197,7 +197,7 @@ class RunRecords:
     self,
     status: str,
     best: best_metric.Best | None,
-    facts: Mapping[str, str],
+    facts: Mapping[str, Any],
   ) -> None:
     """Writes the summary and ends the trackers and the upload.
 
@@ -232,7 +232,7 @@ class RunRecords:
     self,
     status: str,
     best: best_metric.Best | None,
-    facts: Mapping[str, str],
+    facts: Mapping[str, Any],
   ) -> None:
     """Writes the last value of every metric, timings and versions."""
     parts = self._parts
