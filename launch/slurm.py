@@ -135,7 +135,8 @@ def make_plan(
 
   Raises:
     UserError: SLURM cannot write to the directory of the logs, no time would be
-      left to train, or an option given by --sbatch has its own flag.
+      left to train, or an option given by --sbatch has its own flag or does not
+      suit the script.
   """
   _check_time(job)
   _check_options(job.sbatch)

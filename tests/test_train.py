@@ -514,5 +514,7 @@ def test_a_workdir_that_cannot_be_made_is_refused(tmp_path):
   with pytest.raises(UserError, match="cannot be written to") as error:
     train(experiments.config(), str(tmp_path / "file" / "run"))
   assert "fix that" in str(error.value)
-  assert "another --workdir, in which the run begins anew" in str(error.value)
+  assert "another --workdir, in which the run begins at step 0" in str(
+    error.value
+  )
   assert (tmp_path / "file").read_text() == "mine"

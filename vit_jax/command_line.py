@@ -174,11 +174,9 @@ def _resolved(
         value.update_from_flattened_dict(dict.fromkeys(sizes))
   config = resolve.resolve(value)
   if config.total_steps is not None and config.total_epochs is not None:
-    _logger.info(
-      "config.total_steps = %d is the length; config.total_epochs = %g has no"
-      " effect.",
-      config.total_steps,
-      config.total_epochs,
+    _say_once(
+      f"config.total_steps = {config.total_steps} is the length;"
+      f" config.total_epochs = {config.total_epochs:g} has no effect."
     )
   if not config.model_from_init:
     return config
@@ -187,6 +185,11 @@ def _resolved(
   ]
   kept = tuple(dict.fromkeys((*config.keep_model_keys, *given)))
   return config.model_copy(update={"keep_model_keys": kept})
+
+
+@functools.cache
+def _say_once(sentence: str) -> None:
+  _logger.info(sentence)
 
 
 def _speak_plainly() -> None:

@@ -261,7 +261,6 @@ def test_an_option_that_the_script_cannot_work_with_is_refused(
     ("--nodes=8", "--nodes"),
     ("-N 8", "--nodes"),
     ("--cpus-per-task=2", "--cpus_per_node"),
-    ("--gpus-per-node=4", "--gpus_per_node"),
     ("--signal=B:USR1@5", "--grace_seconds"),
   ],
 )

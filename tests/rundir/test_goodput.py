@@ -163,7 +163,12 @@ def test_a_start_that_was_killed_before_its_first_save_has_not_saved(
   assert not goodput.has_saved(workdir)
   run = start(0)
   run.steps(1, 80)
-  run.save(80)
+  run.spend("save", 2)  # The phase that ends a start, with nothing to save.
+  run.account.close()
+  assert not goodput.has_saved(workdir)
+  run = start(0)
+  with run.clock.phase("save"):  # It is still open when the save is recorded.
+    run.account.mark(1, is_saved=True)
   assert goodput.has_saved(workdir)
   start(80)
   assert goodput.has_saved(workdir)
@@ -172,4 +177,20 @@ def test_a_start_that_was_killed_before_its_first_save_has_not_saved(
 @pytest.mark.parametrize("marks", [None, [1], [[1, None]], "x", 3])
 def test_nothing_is_known_from_a_foreign_account(tmp_path, marks):
   (tmp_path / goodput.FILE).write_text(json.dumps({"marks": marks}))
+  assert not goodput.has_saved(epath.Path(tmp_path))
+
+
+def test_only_the_last_start_counts(start, tmp_path):
+  """Its checkpoints may have been removed since."""
+  start(0).save(80)
+  start(80).save(160)
+  start(0).steps(1, 20)
+  assert not goodput.has_saved(epath.Path(tmp_path))
+
+
+def test_a_run_that_went_back_to_its_start_has_no_checkpoint(start, tmp_path):
+  run = start(0)
+  run.save(80)
+  run.account.went_back(0)
+  run.account.close()
   assert not goodput.has_saved(epath.Path(tmp_path))

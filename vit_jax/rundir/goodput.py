@@ -52,6 +52,7 @@ class Goodput:
     self._earlier_of_devices = of_devices
     self._lost = 0.0
     self._step = first_step
+    self._has_saved = first_step > 0
     self._marks: list[Mark] = [(first_step, {})]
     self._written = -_SECONDS_BETWEEN_MARKS
     self._write()  # Counts a start killed before its first step.
@@ -65,6 +66,7 @@ class Goodput:
         marked.
     """
     self._step = step
+    self._has_saved |= is_saved
     now = time.monotonic()
     if not is_saved and now - self._written < _SECONDS_BETWEEN_MARKS:
       return
@@ -83,6 +85,7 @@ class Goodput:
       "lost": self._lost,
       "marks": self._marks,
       "device_seconds": self._device_seconds(),
+      "has_saved": self._has_saved,
     }
     # Not worth failing a run: missing marks only make the account less exact.
     with contextlib.suppress(OSError):
@@ -100,6 +103,7 @@ class Goodput:
     self._marks = [(s, at) for s, at in self._marks if s <= step]
     self._marks.append((step, self._now()))
     self._step = step
+    self._has_saved = step > 0
 
   def summary(self) -> dict[str, float | int]:
     """Returns seconds by phase, without lost ones, and the share of steps.
@@ -130,12 +134,8 @@ class Goodput:
 
 
 def has_saved(workdir: epath.Path) -> bool:
-  """Returns True if a start of the run in `workdir` is known to have saved."""
-  value = records.read_json(workdir / FILE)
-  with contextlib.suppress(ValueError, TypeError):
-    phases = [at for _, at in value.get("marks", [])]
-    return any("save" in at for at in [value.get("earlier", {}), *phases])
-  return False
+  """Returns True if the last start in `workdir` had a checkpoint."""
+  return records.read_json(workdir / FILE).get("has_saved") is True
 
 
 def _read(

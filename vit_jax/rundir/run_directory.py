@@ -403,8 +403,8 @@ def _make_writable(path: epath.Path) -> None:
   except OSError as error:
     raise UserError(
       f"The workdir {path} cannot be written to"
-      f" ({error.strerror or error}); fix that, for example by freeing space,"
-      " or choose another --workdir, in which the run begins anew."
+      f" ({error.strerror or error}); fix that, or choose another --workdir,"
+      " in which the run begins at step 0."
     ) from None
 
 

@@ -136,7 +136,8 @@ class RunRecords:
     _logger.warning(
       "%s has metrics of an earlier start, but none of its checkpoints: this"
       " one begins at step 0. The earlier lines are kept in %s; to resume the"
-      " earlier run, stop, and move its checkpoints and these lines back.",
+      " earlier run, stop, remove `checkpoints`, and move the earlier"
+      " checkpoints and lines back.",
       self._workdir,
       kept.name,
     )

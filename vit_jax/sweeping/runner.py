@@ -65,8 +65,8 @@ class Runner:
     if code < 0:
       if -code not in _STOPPED:
         print(
-          f"The run {run.workdir} was killed by {signal.Signals(-code).name};"
-          " the same command resumes it.",
+          f"The run {run.workdir} was killed by {_name(-code)}; the same"
+          " command resumes it.",
           flush=True,
         )
       code = _STOPPED.get(-code, 128 - code)
@@ -178,9 +178,15 @@ def _write_experiment(run: Run) -> None:
     records.write_text(path, resolve.dump(run.config) + "\n")
   except OSError as error:
     raise UserError(
-      f"{run.workdir} cannot be written to ({error.strerror or error}); choose"
-      " another --workdir."
+      f"{run.workdir} cannot be written to ({error.strerror or error}); fix"
+      " that, or choose another --workdir, in which all runs begin at step 0."
     ) from None
+
+
+def _name(number: int) -> str:
+  """Returns the name of a signal, or its number if it has no name."""
+  known = {one.value: one.name for one in signal.Signals}
+  return known.get(number, f"signal {number}")
 
 
 def _experiment(path: epath.Path) -> dict[str, Any]:
