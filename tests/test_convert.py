@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests import clip_checkpoint
 from tests.models import networks
 from vit_jax import convert
 from vit_jax.config import named_sections
@@ -256,18 +257,25 @@ def test_a_line_says_what_was_read_and_what_was_written(
   )
 
 
-@pytest.mark.parametrize("dst", ["dir", "x.npz"])
-def test_a_text_tower_without_its_tokenizer_is_told(
-  repo, tmp_path, capsys, dst
+def test_what_becomes_of_the_tokenizer_of_a_text_tower_is_said(
+  repo, tmp_path, capsys
 ):
-  towers = repo / "tests" / "golden" / "huggingface_clip"
-  run = str(tmp_path / "run")
-  convert.convert(str(towers), run, to="workdir")
-  says = "no tokenizer is written; copy its files"
-  assert capsys.readouterr().out.endswith(f"; {says}\n")
-  os.mkdir(f"{run}/tokenizer")
-  convert.convert(run, str(tmp_path / dst))
-  assert f"{says} from {run}/tokenizer" in capsys.readouterr().out
+  def last_words(src, dst):
+    convert.convert(str(src), str(tmp_path / dst))
+    return capsys.readouterr().out.rpartition("; ")[2]
+
+  golden = repo / "tests" / "golden" / "huggingface_clip"
+  assert last_words(golden, "none") == (
+    f"no tokenizer is written, as {golden} has none\n"
+  )
+  clip = tmp_path / "clip"
+  clip_checkpoint.save(clip)
+  copied = f"no tokenizer is written; copy its files from {clip}\n"
+  named = f"no tokenizer is written; where one is needed, name {clip}\n"
+  convert.convert(str(clip), str(tmp_path / "dir"))
+  assert capsys.readouterr().out.endswith(copied)
+  convert.convert(str(clip), str(tmp_path / "x.npz"))
+  assert capsys.readouterr().out.endswith(named)
 
 
 @pytest.mark.parametrize(

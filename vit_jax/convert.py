@@ -228,7 +228,7 @@ def _write(
     from vit_jax.pretrained import workdir
 
     workdir.write(dst, source)
-    return _missing_tokenizer(source)
+    return _missing_tokenizer(source, form)
   else:
     from vit_jax import registry
     from vit_jax.pretrained import reading, save
@@ -253,23 +253,28 @@ def _write(
       # Written like the family's published networks, not as we assume.
       weights = dataclasses.replace(weights, preprocess=None)
     notes = save.write(dst, weights, form, card)
-    return (*notes, *_missing_tokenizer(source))
+    return (*notes, *_missing_tokenizer(source, form))
   return ()
 
 
-def _missing_tokenizer(source: "Inference") -> Sequence[str]:
+def _missing_tokenizer(source: "Inference", form: str) -> Sequence[str]:
   """Returns a sentence about the tokenizer if the network has a text tower."""
   from vit_jax import registry
-  from vit_jax.pretrained import reading, run_files
+  from vit_jax.pretrained import reading, run_files, text_tokenizer
 
   if not registry.FAMILIES.get(source.weights.model.name).has_text:
     return ()
-  place = ""
+  place = source.weights.path
+  try:
+    text_tokenizer.read(source, place)
+  except UserError:
+    return [f"no tokenizer is written, as {place} has none"]
+  if form in ("npz", "safetensors"):
+    return [f"no tokenizer is written; where one is needed, name {place}"]
   if source.step is not None:
-    directory, _ = reading.locate(source.weights.path)
-    if (directory / run_files.TOKENIZER).exists():
-      place = f" from {directory / run_files.TOKENIZER}"
-  return [f"no tokenizer is written; copy its files{place}"]
+    directory, _ = reading.locate(place)
+    place = directory / run_files.TOKENIZER
+  return [f"no tokenizer is written; copy its files from {place}"]
 
 
 def _tokenizer_files(source: "Inference") -> Mapping[str, bytes] | None:

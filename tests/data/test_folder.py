@@ -312,11 +312,15 @@ def test_missing_split_names_those_that_are_there(pets):
 def test_splits_in_other_letters_are_named(pets, tmp_path_factory, caplog):
   (pets / "test").rename(pets / "Test")
   assert _open(pets).num_examples == 40
-  assert "Test are no splits, whose names are in lower case" in caplog.text
+  sentence = "Names of splits are in lower case: rename Test to test."
+  assert sentence in caplog.text
   both = tmp_path_factory.mktemp("both")
   _fill(both, {"Train/cat/1.jpg": None, "TEST/cat/1.jpg": None})
-  with pytest.raises(UserError, match="TEST, Train are no.* to test, train"):
+  with pytest.raises(UserError, match="rename TEST to test, rename Train to"):
     _open(both)
+  _fill(both, {"train/cat/1.jpg": None, "train/dog/1.jpg": None})
+  _open(both)
+  assert "rename TEST to test, move the images of Train to train" in caplog.text
 
 
 def test_unreadable_files_are_named_in_one_list(pets, monkeypatch):

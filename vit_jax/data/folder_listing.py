@@ -168,12 +168,12 @@ def _misnamed(folders: Sequence[str]) -> str:
   found = [x for x in folders if x not in SPLITS and x.lower() in SPLITS]
   if not found:
     return ""
-  found.sort()
-  lower = ", ".join(name.lower() for name in found)
-  return (
-    f"{', '.join(found)} are no splits, whose names are in lower case:"
-    f" rename them to {lower}."
+  remedies = (
+    f"{'move the images of' if name.lower() in folders else 'rename'} {name} to"
+    f" {name.lower()}"
+    for name in found
   )
+  return f"Names of splits are in lower case: {', '.join(remedies)}."
 
 
 def _no_images(

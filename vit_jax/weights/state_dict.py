@@ -27,7 +27,7 @@ _PREFIXES = ("model.", "_orig_mod.", "module.", "_orig_mod.", "backbone.")
 
 
 def containers(file: Mapping[Any, Any]) -> list[str]:
-  """Names of the state dicts that a checkpoint holds, best first."""
+  """Names of the known state dicts that a checkpoint holds, best first."""
   return [key for key in _CONTAINERS if isinstance(file.get(key), dict)]
 
 
@@ -53,13 +53,16 @@ def chosen(
       )
     return arrays(file[part], path)
   there = containers(file)
+  full = _dictionaries(file)
+  # Others may have settings under such a name.
+  there.sort(key=lambda name: name not in full)
   if len(there) > 1:
     notes.append(
       f"The file holds {' and '.join(there)}: '{there[0]}' is taken. To read"
       f" another one, add its name to the path, as in {path}/{there[1]}."
     )
   found = arrays(file[there[0]] if there else file, path)
-  if not found and not there and _dictionaries(file):
+  if not found and full:
     raise UserError(
       f"{path} holds its tensors in a dictionary of an unknown name"
       f"{_offered(file, path)}."

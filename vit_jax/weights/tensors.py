@@ -150,6 +150,11 @@ def _read_pickle(
 ) -> dict[str, np.ndarray]:
   """Reads the tensors of a state dict, without counters and index tables."""
   contents = torch_file.read(path)
+  if torch_file.SCRIPT in contents:
+    raise UserError(
+      f"{path} is TorchScript, which is read without a config.json in its"
+      " folder: copy it to a folder of its own."
+    )
   found = state_dict.chosen(contents, os.fspath(path), notes, part)
   for name in found:
     _check_batch_norm(path, name)

@@ -41,8 +41,8 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
     if (modules := contents.get(torch_file.SCRIPT)) is not None:
       notes.append(SCRIPT_NOTE)
       contents = dict(_joined(modules))
-    found = _parameters(state_dict.chosen(contents, where, notes, part))
-  found = _unwrapped(found)
+    arrays = state_dict.chosen(contents, str(file), notes, part)
+    found = _parameters(_unwrapped(arrays, where))
   family = _family(found, where)
   weights = _weights(family, found, where, notes)
   both = [state_dict.TEACHER, state_dict.STUDENT]
@@ -132,7 +132,7 @@ def _parameters(arrays: Tensors) -> dict[str, np.ndarray]:
   return {n: x for n, x in arrays.items() if x.dtype == np.float32}
 
 
-def _unwrapped(found: Tensors) -> Tensors:
+def _unwrapped(found: Tensors, path: str) -> Tensors:
   """Removes the name of the attribute that holds the network, as in Lightning.
 
   All names must begin with it; a network of ours does not change.
@@ -144,7 +144,8 @@ def _unwrapped(found: Tensors) -> Tensors:
   )
   if not is_nested or _of(found) is not None:
     return found
-  return {split[name][2]: array for name, array in found.items()}
+  inner = {split[name][2]: array for name, array in found.items()}
+  return state_dict.arrays(inner, path)
 
 
 def _of(found: Tensors) -> Original | None:
