@@ -99,6 +99,7 @@ _ELSEWHERE = {
   "objective.prototypes": ("out_dim", "head_n_prototypes"),
   "objective.unit_prototypes": ("norm_last_layer",),
   "objective.koleo_weight": ("koleo_loss_weight",),
+  "objective.patch_weight": ("loss_weight",),
   "objective.mask_probability": ("mask_sample_probability",),
   "objective.separate_patch_head": ("separate_head",),
   "objective.student_temperature": ("student_temp",),
