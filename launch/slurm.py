@@ -32,7 +32,6 @@ _FLAG_OF = {
   ("-N", "--nodes"): "--nodes",
   ("-c", "--cpus-per-task"): "--cpus_per_node",
   ("-t", "--time"): "--time",
-  ("", "--gpus-per-node"): "--gpus_per_node",
   ("", "--signal"): "--grace_seconds",
 }
 # Those that nothing can replace: every node has one task, and the job is queued

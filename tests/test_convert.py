@@ -10,13 +10,14 @@ import jax
 import numpy as np
 import pytest
 
+import vit_jax
 from tests import clip_checkpoint
 from tests.models import networks
 from vit_jax import convert
 from vit_jax.config import named_sections
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.pretrained import inference, load, save, workdir
+from vit_jax.pretrained import inference, load, run_files, save, workdir
 from vit_jax.pretrained.inference import Inference
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
@@ -276,6 +277,12 @@ def test_what_becomes_of_the_tokenizer_of_a_text_tower_is_said(
   assert capsys.readouterr().out.endswith(copied)
   convert.convert(str(clip), str(tmp_path / "x.npz"))
   assert capsys.readouterr().out.endswith(named)
+  run = tmp_path / "run"
+  convert.convert(str(clip), str(run), to="workdir")
+  run_files.write_tokenizer(run, vit_jax.load_tokenizer(clip))
+  convert.convert(str(run), str(tmp_path / "of_run"))
+  copied = f"copy its files from {run}/tokenizer\n"
+  assert capsys.readouterr().out.endswith(copied)
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,9 @@ def test_an_option_with_a_flag_of_its_own_is_refused(
     plan_in(tmp_path, taken, sbatch=(option,))
 
 
-@pytest.mark.parametrize("option", ["--time-min=10", "-n4", "--gpus=8"])
+@pytest.mark.parametrize(
+  "option", ["--time-min=10", "-n4", "--gpus=8", "--gpus-per-node=h100:8"]
+)
 def test_any_other_option_is_passed_on(tmp_path, taken, option):
   (command,) = plan_in(tmp_path, taken, sbatch=(option,)).commands
   assert option in command.words

@@ -143,6 +143,7 @@ def test_names_are_escaped(tmp_path):
   )
   summary = json.loads((workdir / "summary.json").read_text())
   summary |= {"command": evil, "versions": {evil: evil}, "status": evil}
+  summary["changed_keys"] = [evil]
   (workdir / "summary.json").write_text(json.dumps(summary))
   page = page_of(workdir)
   assert not page.all("script")

@@ -23,20 +23,11 @@ def check(key: str, path: str, without: str = "") -> None:
   Raises:
     UserError: The path does not exist or cannot be accessed.
   """
-  if not exists(path):
+  if not files.exists(path):
     raise UserError(
       f"{key} = {path!r} does not exist; give a workdir or a file of"
       f" weights{without}."
     )
-
-
-def exists(path: str) -> bool:
-  """Returns True if a path exists.
-
-  Raises:
-    UserError: It cannot be accessed.
-  """
-  return files.exists(path)
 
 
 def check_patches(key: str, path: str) -> None:

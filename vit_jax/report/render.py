@@ -67,7 +67,7 @@ def render(run: Run) -> str:
       metrics=run.metrics(),
       config=json.dumps(run.config, indent=2) if run.config else None,
       command=_command(run),
-      changed=run.summary.get("changed_keys"),
+      changed=_changed(run),
     )
   )
 
@@ -80,6 +80,12 @@ def _command(run: Run) -> str | None:
   if any(c in command for c in "'\"\\\n"):
     return command
   return command.replace(" --", " \\\n  --")
+
+
+def _changed(run: Run) -> list[str]:
+  """Returns the keys of the config that starts of the run have changed."""
+  keys = run.summary.get("changed_keys")
+  return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
 def _measured(run: Run) -> list[tuple[measures.Table, svg.Markup | None]]:

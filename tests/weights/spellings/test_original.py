@@ -15,7 +15,7 @@ import pytest
 import vit_jax
 from tests.weights.published import GOLDEN, expected, relative_error
 from vit_jax.errors import UserError
-from vit_jax.weights import files
+from vit_jax.weights import files, torch_file
 
 DEIT = GOLDEN / "torch_files" / "deit.pth"
 
@@ -134,18 +134,29 @@ def test_first_of_several_containers_is_said(tmp_path):
   assert f"{weights.path}/model_ema" in note
 
 
-def test_path_names_one_of_several_state_dicts(tmp_path):
-  # Its 'model' is empty.
-  data = renamed("model", "state_dict_ema")[:-1] + b"X\x05\0\0\0model}s."
-  path = checkpoint(tmp_path / "last.pth.tar", data)
-  assert any("'state_dict_ema' is taken" in x for x in files.read(path).assumed)
-  wanted = files.read(str(DEIT)).params
-  named = f"{path}/state_dict_ema"
-  for found in (files.read(named).params, vit_jax.load(named)[1]):
-    jax.tree.map(np.testing.assert_array_equal, found, wanted)
-  with pytest.raises(UserError, match="no dictionary 'state_dict'") as error:
-    files.read(f"{path}/state_dict")
+def test_path_names_one_of_several_state_dicts(tmp_path, monkeypatch):
+  tensors, wanted = torch_file.read(DEIT)["model"], files.read(str(DEIT)).params
+  average = {name: 2 * x for name, x in tensors.items()}
+  contents = {"state_dict": tensors, "state_dict_ema": average}
+  monkeypatch.setattr(torch_file, "read", lambda path: contents)
+  path = tmp_path / "last.pth.tar"
+  path.touch()
+  for name, factor in {"": 1, "/state_dict": 1, "/state_dict_ema": 2}.items():
+    found = vit_jax.load(f"{path}{name}")[1]
+    jax.tree.map(
+      lambda x, y, factor=factor: np.testing.assert_array_equal(x, factor * y),
+      found,
+      wanted,
+    )
+  with pytest.raises(UserError, match="no dictionary 'ema'") as error:
+    files.read(f"{path}/ema")
   assert f"{path}/state_dict_ema" in str(error.value)
+
+
+def test_settings_under_the_name_of_a_state_dict_are_not_taken(tmp_path):
+  data = renamed("model", "state_dict_ema")[:-1] + b"X\x05\0\0\0model}s."
+  weights = files.read(checkpoint(tmp_path / "x.pth", data))
+  assert any("'state_dict_ema' is taken" in note for note in weights.assumed)
 
 
 def test_path_of_a_state_dict_in_a_missing_file_does_not_exist(tmp_path):

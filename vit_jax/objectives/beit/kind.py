@@ -13,6 +13,7 @@ from vit_jax.objectives.beit import centres
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.objectives.masked_patch.kind import COLOURS
 from vit_jax.paper import cost
+from vit_jax.weights import files
 
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
@@ -77,7 +78,7 @@ def _check_tokenizer(objective: schema.BEiT) -> None:
 
 def _check_network(path: str, network: str) -> None:
   """Raises UserError if the network of a tokenizer of centres is missing."""
-  if frozen_path.RANDOM.fullmatch(network) or frozen_path.exists(network):
+  if frozen_path.RANDOM.fullmatch(network) or files.exists(network):
     return
   raise UserError(
     f"{KEY} = {path!r} was made with the network {network!r}, which does not"
