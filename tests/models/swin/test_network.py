@@ -15,6 +15,7 @@ from tests.models.networks import (
 from vit_jax import registry, trees
 from vit_jax.models import build
 from vit_jax.models.features import feature_names
+from vit_jax.models.layers import placement
 from vit_jax.models.swin import sizes
 from vit_jax.models.swin.network import PatchMerging
 
@@ -139,18 +140,41 @@ def test_padding_of_the_image_is_zeros():
   )
 
 
-def test_places_of_a_merging_are_in_the_published_order():
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_places_of_a_merging_are_in_the_published_order(platform, monkeypatch):
   """Both rows of a column come before the next column."""
+  monkeypatch.setattr(placement, "platform", lambda: platform)
+  rng = np.random.default_rng(0)
+  x = rng.standard_normal((2, 4, 6, 3)).astype(np.float32)
+  kernel = rng.standard_normal((12, 6)).astype(np.float32)
   variables = {
     "params": {
-      "reduction": {"kernel": jnp.eye(4)[:, :2]},
-      "norm": {"scale": jnp.ones(2), "bias": jnp.zeros(2)},
+      "reduction": {"kernel": kernel},
+      "norm": {"scale": np.ones(12, "f"), "bias": np.zeros(12, "f")},
     }
   }
-  x = jnp.asarray([[0.0, 5.0], [2.0, 7.0]]).reshape(1, 2, 2, 1)
-  found = PatchMerging(2, "float32").apply(variables, x)
-  # Of 0 and 2, normalised.
-  np.testing.assert_allclose(found[0, 0, 0], [-1, 1], rtol=1e-4)
+  parts = [x[:, i::2, j::2] for j in range(2) for i in range(2)]
+  joined = np.concatenate(parts, axis=-1)
+  centred = joined - joined.mean(-1, keepdims=True)
+  wanted = centred / centred.std(-1, keepdims=True) @ kernel
+  found = PatchMerging(1, "float32").apply(variables, jnp.asarray(x))
+  np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_merging_moves_the_same_numbers_on_tpus(dtype, monkeypatch):
+  rng = np.random.default_rng(0)
+  x = jnp.asarray(rng.standard_normal((2, 4, 6, 3)), dtype)
+  merging = PatchMerging(2, dtype)
+  variables = merging.init(jax.random.key(0), x)
+
+  def results():
+    value, vjp = jax.vjp(lambda x: merging.apply(variables, x), x)
+    return value, *vjp(jnp.cos(value))
+
+  plain = results()
+  monkeypatch.setattr(placement, "platform", lambda: "tpu")
+  jax.tree.map(np.testing.assert_array_equal, results(), plain)
 
 
 @pytest.mark.parametrize(
