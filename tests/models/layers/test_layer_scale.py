@@ -5,13 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.models.layers import layer_scale, projecting
+from vit_jax.models.layers import layer_scale, pointwise, projecting
 
 HEADS, SIZE = 3, 4
 WIDTH = HEADS * SIZE
 
 
-@pytest.mark.parametrize("layer", ["heads", "flat heads", "dense"])
+@pytest.mark.parametrize(
+  "layer", ["heads", "flat heads", "dense", "dense of maps"]
+)
 def test_a_scale_multiplies_the_result(layer):
   rng = np.random.default_rng(1)
   scale, wanted = rng.normal(size=WIDTH), rng.normal(size=(2, 5, WIDTH))
@@ -22,9 +24,14 @@ def test_a_scale_multiplies_the_result(layer):
     del rng, kind
     return jnp.zeros(shape)
 
+  shape, given = kernel.shape, x
   if layer == "dense":
     module = layer_scale.ScaledDense(WIDTH, "float32", zeros, zeros)
-    shape, given = kernel.shape, x
+  elif layer == "dense of maps":
+    module = layer_scale.ScaledDense(
+      WIDTH, "float32", zeros, dot_general=pointwise.dot_general
+    )
+    given = x[:, None]
   else:
     module = projecting.OutputProjection(HEADS, "float32", zeros)
     shape, given = (HEADS, SIZE, WIDTH), x
@@ -33,9 +40,8 @@ def test_a_scale_multiplies_the_result(layer):
 
   def loss(kernel, bias, scale):
     params = {"kernel": kernel.reshape(shape), "bias": bias}
-    return jnp.sum(
-      module.apply({"params": params}, jnp.float32(given), scale) * wanted
-    )
+    found = module.apply({"params": params}, jnp.float32(given), scale)
+    return jnp.sum(found.reshape(wanted.shape) * wanted)
 
   found = jax.grad(loss, (0, 1, 2))(*map(jnp.float32, (kernel, bias, scale)))
   plain = x @ kernel + bias

@@ -21,6 +21,7 @@ from vit_jax.models.layers.depthwise import DepthwiseConv
 from vit_jax.models.layers.gelu import gelu
 from vit_jax.models.layers.heads import LinearHead
 from vit_jax.models.layers.layer_norm import LayerNorm
+from vit_jax.models.layers.layer_scale import ScaledDense
 from vit_jax.models.layers.normalize import Images, normalize
 from vit_jax.models.layers.patch_conv import PatchConv
 from vit_jax.models.layers.response_norm import GlobalResponseNorm
@@ -66,25 +67,25 @@ class Block(nn.Module):
     x = gelu(x, "exact")
     if self.version == 2:
       x = GlobalResponseNorm(self.dtype, name="grn")(x)
-    x = self._dense("project", width, x)
+    gamma = None
     if self.version == 1:
       gamma = self.param("gamma", nn.initializers.constant(_GAMMA), (width,))
-      x = x * gamma.astype(self.dtype).reshape(1, 1, 1, -1)
+    x = self._dense("project", width, x, gamma)
     if self.drop_rate:
       x = skip_examples(x, self.drop_rate, self.make_rng("dropout"))
     x = nn.with_logical_constraint(shortcut + x, BETWEEN_UNITS)
     self.sow("intermediates", "map", x)
     return x
 
-  def _dense(self, name, features, x):
-    dense = nn.Dense(
+  def _dense(self, name, features, x, scale=None):
+    dense = ScaledDense(
       features,
-      dtype=self.dtype,
-      kernel_init=_INIT,
+      self.dtype,
+      _INIT,
       dot_general=pointwise.dot_general,
       name=name,
     )
-    return checkpoint_name(dense(x), name)
+    return checkpoint_name(dense(x, scale), name)
 
 
 class Stem(nn.Module):

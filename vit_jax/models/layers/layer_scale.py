@@ -4,7 +4,10 @@
 branch's result. Factors of the weights and the bias give the same result.
 """
 
+from collections.abc import Callable
+
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -21,7 +24,8 @@ class ScaledDense(nn.Module):
   features: int
   dtype: str
   kernel_init: nn.initializers.Initializer
-  bias_init: nn.initializers.Initializer
+  bias_init: nn.initializers.Initializer = nn.initializers.zeros
+  dot_general: Callable[..., Array] = jax.lax.dot_general
 
   @nn.compact
   def __call__(
@@ -32,7 +36,9 @@ class ScaledDense(nn.Module):
     bias = self.param("bias", self.bias_init, shape[1:], jnp.float32)
     kernel, bias = scaled(kernel, bias, scale)
     bias = bias.astype(self.dtype).reshape((1,) * (x.ndim - 1) + (-1,))
-    return x.astype(self.dtype) @ kernel.astype(self.dtype) + bias
+    last = (((x.ndim - 1,), (0,)), ((), ()))
+    x, kernel = x.astype(self.dtype), kernel.astype(self.dtype)
+    return self.dot_general(x, kernel, last) + bias
 
 
 def scaled(
