@@ -1,5 +1,6 @@
 """LayerScale, whose factors multiply weights instead of results."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,3 +58,18 @@ def test_a_scale_multiplies_the_result(layer):
   )
   for one, other in zip(found, by_hand, strict=True):
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_of_sixteen_bits_are_scaled_in_float32():
+  """As of a checkpoint in float16: the product is not rounded to 16 bits."""
+  rng = np.random.default_rng(2)
+  x = jnp.asarray(rng.normal(size=(2, WIDTH)), jnp.float32)
+  params = {
+    "kernel": rng.normal(size=(WIDTH, 5)).astype(np.float16),
+    "bias": rng.normal(size=5).astype(np.float16),
+  }
+  scale = rng.normal(size=5).astype(np.float16)
+  module = layer_scale.ScaledDense(5, "float32", nn.initializers.zeros)
+  found = module.apply({"params": params}, x, scale)
+  wanted = np.float64(x) @ params["kernel"] + params["bias"]
+  np.testing.assert_allclose(found, wanted * np.float64(scale), rtol=1e-4)

@@ -53,4 +53,6 @@ def scaled(
   """
   if scale is None:
     return kernel, bias
+  # Parameters may be of 16 bits, as some checkpoints store them.
+  scale = jnp.asarray(scale, jnp.promote_types(scale.dtype, jnp.float32))
   return kernel * scale.reshape((1,) * (kernel.ndim - 1) + (-1,)), bias * scale
