@@ -1,12 +1,16 @@
 """Paths to published files, and paths to nothing."""
 
 import errno
+import shutil
 
+import jax
 import numpy as np
 import pytest
 from etils import epath
+from safetensors.numpy import load_file, save_file
 
 from tests.weights import published_npz
+from tests.weights.published import GOLDEN, change_tensors, folder
 from vit_jax.errors import UserError
 from vit_jax.weights import files, path_errors
 
@@ -63,3 +67,36 @@ def test_a_bucket_that_does_not_answer_is_a_sentence(error, bucket):
 def test_a_bug_is_not_taken_for_a_bucket():
   with pytest.raises(RuntimeError), path_errors.explained("x.npz"):
     raise RuntimeError
+
+
+@pytest.mark.parametrize("start", ["net.", "net._orig_mod.", "module.net."])
+@pytest.mark.parametrize(
+  "name",
+  [
+    "huggingface_clip",
+    "huggingface_dinov2",
+    "huggingface_vit",
+    "timm_swin",
+    "timm_vit",
+  ],
+)
+def test_attribute_of_a_lightning_module_is_not_part_of_the_names(
+  tmp_path, name, start
+):
+  wanted = files.read(str(folder(name)))
+  copy = shutil.copytree(folder(name), tmp_path / name)
+  change_tensors(
+    copy, lambda found: {start + key: x for key, x in found.items()}
+  )
+  found = files.read(str(copy))
+  assert found.model == wanted.model
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
+
+
+def test_an_attribute_of_a_module_in_a_file_of_authors_names(tmp_path):
+  folder_of_clip = shutil.copytree(GOLDEN / "open_clip", tmp_path / "clip")
+  wanted = files.read(str(folder_of_clip))
+  path = folder_of_clip / "open_clip_model.safetensors"
+  save_file({f"net.{key}": x for key, x in load_file(path).items()}, path)
+  found = files.read(str(folder_of_clip))
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)

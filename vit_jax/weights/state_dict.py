@@ -1,6 +1,6 @@
 """State dicts in PyTorch's checkpoints, and the names of their tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -105,3 +105,29 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
       raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
     found[name] = array
   return found
+
+
+def bare(
+  found: Mapping[str, np.ndarray], path: str, marks: Collection[str]
+) -> Mapping[str, np.ndarray]:
+  """Removes the name of the attribute that holds the network, as in Lightning.
+
+  All names must begin with it; a known network does not change.
+
+  Args:
+    found: Arrays, as returned by `arrays`.
+    path: Path of the file, for messages.
+    marks: Names any of which identifies a known network.
+
+  Raises:
+    UserError: Two arrays have the same name.
+  """
+  split = {name: name.partition(".") for name in found}
+  attributes = {attribute for attribute, _, _ in split.values()}
+  is_nested = len(attributes) == 1 and all(
+    rest for _, _, rest in split.values()
+  )
+  if not is_nested or any(mark in found for mark in marks):
+    return found
+  inner = {split[name][2]: array for name, array in found.items()}
+  return arrays(inner, path)

@@ -14,6 +14,7 @@ from vit_jax.weights import (
   image_processor,
   labels,
   stacking,
+  state_dict,
   tensors,
   timm_config,
 )
@@ -47,7 +48,10 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
     )
   family = HUGGINGFACE.get(kind)
   notes: list[str] = []
-  found = _bare_names(tensors.read(path, notes, part), family)
+  required = family.names.required
+  marks = [*required, *(family.prefix + name for name in required)]
+  found = state_dict.bare(tensors.read(path, notes, part), str(path), marks)
+  found = _bare_names(found, family)
   beside, objective = family.beside(config, found)
   found, about_others = family.select(config, found)
   notes += about_others

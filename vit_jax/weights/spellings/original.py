@@ -41,8 +41,8 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
     if (modules := contents.get(torch_file.SCRIPT)) is not None:
       notes.append(SCRIPT_NOTE)
       contents = dict(_joined(modules))
-    arrays = state_dict.chosen(contents, str(file), notes, part)
-    found = _parameters(_unwrapped(arrays, where))
+    found = _parameters(state_dict.chosen(contents, str(file), notes, part))
+  found = state_dict.bare(found, where, _all_marks())
   family = _family(found, where)
   weights = _weights(family, found, where, notes)
   both = [state_dict.TEACHER, state_dict.STUDENT]
@@ -132,42 +132,25 @@ def _parameters(arrays: Tensors) -> dict[str, np.ndarray]:
   return {n: x for n, x in arrays.items() if x.dtype == np.float32}
 
 
-def _unwrapped(found: Tensors, path: str) -> Tensors:
-  """Removes the name of the attribute that holds the network, as in Lightning.
-
-  All names must begin with it; a network of ours does not change.
-  """
-  split = {name: name.partition(".") for name in found}
-  attributes = {attribute for attribute, _, _ in split.values()}
-  is_nested = len(attributes) == 1 and all(
-    rest for _, _, rest in split.values()
-  )
-  if not is_nested or _of(found) is not None:
-    return found
-  inner = {split[name][2]: array for name, array in found.items()}
-  return state_dict.arrays(inner, path)
-
-
-def _of(found: Tensors) -> Original | None:
-  """Returns the family of a state dict; None if it has no mark of any."""
-  for name in ORIGINAL.names():
-    if any(mark in found for mark in _marks(ORIGINAL.get(name))):
-      return ORIGINAL.get(name)
-  return None
-
-
 def _family(found: Tensors, path: str) -> Original:
-  if (family := _of(found)) is not None:
-    return family
+  """Returns the family of a state dict, which has a mark of it."""
   families = [ORIGINAL.get(name) for name in ORIGINAL.names()]
+  for family in families:
+    if any(mark in found for mark in _marks(family)):
+      return family
   some = ", ".join(sorted(found)[:4]) or "none"
-  marks = dict.fromkeys(mark for one in families for mark in _marks(one))
   raise UserError(
     f"{path} is not a checkpoint of"
     f" {', '.join(family.label for family in families)}: it has none of"
-    f" {', '.join(marks)}. Its tensors: {some}"
+    f" {', '.join(_all_marks())}. Its tensors: {some}"
     f"{', ...' if len(found) > 4 else ''}."
   )
+
+
+def _all_marks() -> list[str]:
+  families = [ORIGINAL.get(name) for name in ORIGINAL.names()]
+  marks = dict.fromkeys(mark for one in families for mark in _marks(one))
+  return list(marks)
 
 
 def _marks(family: Original) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from etils import epath
 
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
-from vit_jax.weights import labels, tensors, timm_config
+from vit_jax.weights import labels, state_dict, tensors, timm_config
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import COUNTS, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import normalize_key
@@ -51,7 +51,8 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
   told = _check_config(config, families)
   where = str(path)
   notes: list[str] = []
-  found = tensors.read(path, notes, part)
+  marks = [mark for family in families for mark in _marks(family)]
+  found = state_dict.bare(tensors.read(path, notes, part), where, marks)
   family = told or _family(found, families, where)
   found = family.prepare(found, where, notes)
   names.check_required(where, found, family.names)
