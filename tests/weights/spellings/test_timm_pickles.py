@@ -33,3 +33,19 @@ def test_timms_names_are_read_from_a_pickle_too(tmp_path, monkeypatch, name):
   normalize = "minus_one_to_one" if name == "resnet" else "imagenet"
   assert weights.model.normalize == normalize
   assert any(normalize in note for note in weights.assumed)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_a_swin_of_timm_may_have_fewer_stages(tmp_path, monkeypatch, stages):
+  network = networks.tiny_swin(
+    5, depths=(2,) * stages, num_heads=(1, 2, 2)[:stages], image_size=32
+  )
+  params = networks.random_params(network)
+  file = tmp_path / "x.safetensors"
+  vit_jax.save(str(file), network, params)
+  tensors = load_file(file)
+  (tmp_path / "x.pth").touch()
+  monkeypatch.setattr(torch_file, "read", lambda path: tensors)
+  weights = files.read(str(tmp_path / "x.pth"))
+  jax.tree.map(np.testing.assert_array_equal, weights.params, params)
+  assert not weights.model.pad_before_shift

@@ -72,11 +72,11 @@ ORIGINAL = Registry(
   "model.name",
   {
     "two_towers": f"{_ROOM}.two_towers.open_clip:ORIGINAL",
-    # First, as timm's Swin has everything that identifies the authors'.
+    # First, as only the authors' file has a merging in its first stage.
+    "swin": f"{_ROOM}.swin.original:ORIGINAL",
     "timm_swin": f"{_ROOM}.timm_pickles:SWIN",
     "timm_convnext": f"{_ROOM}.timm_pickles:CONVNEXT",
     "timm_resnet": f"{_ROOM}.timm_pickles:RESNET",
-    "swin": f"{_ROOM}.swin.original:ORIGINAL",
     "beit": f"{_ROOM}.vit.beit:ORIGINAL",
     "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",

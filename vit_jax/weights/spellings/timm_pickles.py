@@ -34,7 +34,6 @@ def _pickled(timm: Timm, marks: Sequence[str], normalize: str) -> Original:
   )
 
 
-# A stage's merging is its start in timm; the authors' last stage has none.
-SWIN = _pickled(swin.TIMM, ["layers.3.downsample.reduction.weight"], "imagenet")
+SWIN = _pickled(swin.TIMM, swin.TIMM.names.required[:1], "imagenet")
 CONVNEXT = _pickled(convnext.TIMM, ["stem.0.weight"], "imagenet")
 RESNET = _pickled(resnet.TIMM, ["stem.conv.weight"], "minus_one_to_one")

@@ -38,4 +38,6 @@ ORIGINAL = Original(
   names=_NAMES,
   said=_said,
   prepare=lambda tensors, path, notes: torch.apart(tensors, path),
+  # The end of the first stage; in timm, the start of the second.
+  marks=("layers.0.downsample.reduction.weight",),
 )
