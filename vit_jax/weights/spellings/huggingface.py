@@ -22,7 +22,10 @@ from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import CARD, HuggingFace
-from vit_jax.weights.spellings.registry import HUGGINGFACE
+from vit_jax.weights.spellings.registry import (
+  HUGGINGFACE,
+  HUGGINGFACE_OTHERS,
+)
 from vit_jax.weights.spellings.unwritable import Unwritable, check_names
 
 
@@ -42,9 +45,10 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
   config = Fields.read(directory / timm_config.NAME)
   kind = config.get("model_type", TEXT)
   if kind not in HUGGINGFACE.names():
+    known = ", ".join(HUGGINGFACE.names())
     raise config.refusal(
       "model_type",
-      f"is not a family that is read: {', '.join(HUGGINGFACE.names())}",
+      HUGGINGFACE_OTHERS.get(kind, f"is not a family that is read: {known}"),
     )
   family = HUGGINGFACE.get(kind)
   notes: list[str] = []

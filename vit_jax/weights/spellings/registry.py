@@ -26,7 +26,17 @@ HUGGINGFACE = Registry(
     "pvt_v2": f"{_ROOM}.pvt.huggingface:PVT_V2",
     "clip": f"{_ROOM}.two_towers.huggingface:CLIP",
     "siglip": f"{_ROOM}.two_towers.huggingface:SIGLIP",
+    "clip_vision_model": f"{_ROOM}.two_towers.huggingface_vision:CLIP",
+    "siglip_vision_model": f"{_ROOM}.two_towers.huggingface_vision:SIGLIP",
   },
+)
+# model_type of networks that are not ours -> a clause about them.
+HUGGINGFACE_OTHERS = dict.fromkeys(
+  ("siglip2", "siglip2_vision_model"),
+  "is SigLIP 2 of variable resolution (NaFlex), whose patches are vectors and"
+  " whose positions are resized for each image; our networks have one"
+  " resolution. Take SigLIP 2 of a fixed one, such as"
+  " google/siglip2-base-patch16-224",
 )
 # model.name -> record `Timm`.
 TIMM = Registry(

@@ -96,7 +96,7 @@ NAMES = Names(
 )
 
 
-def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
+def select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   """Converts tensors to our shapes; drops the buffers of old files."""
   del config
   kept = {
@@ -175,11 +175,7 @@ def _said_clip(config: Fields, tensors: Tensors) -> dict[str, Any]:
   return {
     "pos_embedding_resize": "bicubic",
     "image_size": vision.side("image_size", 224),
-    "image": {
-      "num_heads": vision.get("num_attention_heads", COUNT, 12),
-      "pool": "cls",
-      **_layer_keys(vision, 1e-5, "quick_gelu"),
-    },
+    "image": clip_tower(vision),
     "text": {
       "num_heads": text.get("num_attention_heads", COUNT, 8),
       "causal": True,
@@ -192,24 +188,42 @@ def _said_clip(config: Fields, tensors: Tensors) -> dict[str, Any]:
 
 def _said_siglip(config: Fields, tensors: Tensors) -> dict[str, Any]:
   vision, text = _towers(config)
-  if f"{_HEAD}.probe" not in tensors:
+  if not has_siglip_head(tensors):
     raise config.refusal(
       "vision_config", "is of a SigLIP without its head, which is not read"
     )
-  heads = vision.get("num_attention_heads", COUNT, 12)
   return {
     "pos_embedding_resize": "bicubic",
     "image_size": vision.side("image_size", 224),
-    "image": {
-      "num_heads": heads,
-      **_layer_keys(vision, 1e-6, "gelu_pytorch_tanh"),
-    },
+    "image": siglip_tower(vision),
     "text": {
       "num_heads": text.get("num_attention_heads", COUNT, 12),
       "pool": "last",
       **_layer_keys(text, 1e-6, "gelu_pytorch_tanh"),
     },
   }
+
+
+def clip_tower(vision: Fields) -> dict[str, Any]:
+  """Returns keys of CLIP's image tower that its config states."""
+  return {
+    "num_heads": vision.get("num_attention_heads", COUNT, 12),
+    "pool": "cls",
+    **_layer_keys(vision, 1e-5, "quick_gelu"),
+  }
+
+
+def siglip_tower(vision: Fields) -> dict[str, Any]:
+  """Returns keys of SigLIP's image tower that its config states."""
+  return {
+    "num_heads": vision.get("num_attention_heads", COUNT, 12),
+    **_layer_keys(vision, 1e-6, "gelu_pytorch_tanh"),
+  }
+
+
+def has_siglip_head(tensors: Tensors) -> bool:
+  """Tells whether an image tower has the head that pools its tokens."""
+  return f"{_HEAD}.probe" in tensors
 
 
 def _towers(config: Fields) -> tuple[Fields, Fields]:
@@ -308,20 +322,26 @@ def _config(
   for shown, (section, name, value) in pairs.items():
     if getattr(section, name) != value:
       raise _not_expressible(shown, repr(getattr(section, name)), kind)
-  size, of_text = vit_sizes.vit(tower), text_sizes.size(model.text)
+  of_text = text_sizes.size(model.text)
   return {
     "architectures": [f"{'Siglip' if kind == 'SigLIP' else kind}Model"],
-    "vision_config": {
-      **_transformer(size, tower),
-      "image_size": model.image_size,
-      "patch_size": size.patch_size,
-      "num_channels": 3,
-    },
+    "vision_config": vision_config(tower),
     "text_config": {
       **_transformer(of_text, model.text),
       "vocab_size": model.text.vocab_size,
       "max_position_embeddings": model.text.length,
     },
+  }
+
+
+def vision_config(tower: schema.Model) -> dict[str, Any]:
+  """Returns the sizes in the config of an image tower."""
+  size = vit_sizes.vit(tower)
+  return {
+    **_transformer(size, tower),
+    "image_size": tower.image_size,
+    "patch_size": size.patch_size,
+    "num_channels": 3,
   }
 
 
@@ -343,8 +363,10 @@ def _not_expressible(name: str, value: str, kind: str) -> UserError:
   )
 
 
-def _processor(kind: str):
-  def processor(model: schema.Model) -> dict[str, Any]:
+def processor(kind: str):
+  """Returns `HuggingFace.processor` of "CLIP" or "SigLIP"."""
+
+  def described(model: schema.Model) -> dict[str, Any]:
     side = model.image_size
     if kind == "SigLIP":
       return {
@@ -359,7 +381,7 @@ def _processor(kind: str):
       "crop_size": {"height": side, "width": side},
     }
 
-  return processor
+  return described
 
 
 _UNCHECKED = frozenset({"vision_config", "text_config", "projection_dim"})
@@ -371,8 +393,8 @@ CLIP = HuggingFace(
   said=_said_clip,
   config=_config_clip,
   unchecked=_UNCHECKED,
-  processor=_processor("CLIP"),
-  select=_select,
+  processor=processor("CLIP"),
+  select=select,
   scale=_scale,
 )
 SIGLIP = HuggingFace(
@@ -383,7 +405,7 @@ SIGLIP = HuggingFace(
   said=_said_siglip,
   config=_config_siglip,
   unchecked=_UNCHECKED,
-  processor=_processor("SigLIP"),
-  select=_select,
+  processor=processor("SigLIP"),
+  select=select,
   scale=_scale,
 )

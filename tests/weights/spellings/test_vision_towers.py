@@ -1,0 +1,81 @@
+"""Image towers of Hugging Face's CLIP and SigLIP, saved alone."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import vit_jax
+from tests.weights.published import GOLDEN, expected, relative_error
+from vit_jax.errors import UserError
+from vit_jax.weights import files, tensors
+
+KINDS = ("clip", "siglip")
+PROJECTION = "visual_projection.weight"
+
+
+def alone(directory, kind, *, prefix, keep=("vision_model.",)):
+  """Writes the image tower of a fixture as transformers saves it alone."""
+  source = GOLDEN / f"huggingface_{kind}"
+  directory.mkdir()
+  for file in source.glob("preprocessor_config.json"):
+    shutil.copy(file, directory)
+  config = json.loads((source / "config.json").read_text())["vision_config"]
+  (directory / "config.json").write_text(json.dumps(config))
+  found = {
+    name.replace("vision_model.", prefix): x
+    for name, x in load_file(source / tensors.FILE).items()
+    if name.startswith(keep)
+  }
+  save_file(found, directory / tensors.FILE)
+  return str(directory)
+
+
+def features(path, images):
+  network, params = vit_jax.load(path)
+  return np.asarray(jax.jit(network.apply)({"params": params}, images))
+
+
+def unit(rows):
+  return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("prefix", ["", "vision_model."])
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_are_those_of_the_reference(tmp_path, kind, prefix):
+  path = alone(tmp_path / kind, kind, prefix=prefix)
+  wanted = expected(f"huggingface_{kind}")
+  found = features(path, wanted["images"])
+  if kind == "clip":
+    source = GOLDEN / "huggingface_clip" / tensors.FILE
+    found = found @ load_file(source)[PROJECTION].astype(np.float32).T
+  assert relative_error(unit(found), wanted["image_embedding"]) < 1e-5
+
+
+def test_the_projection_to_the_space_of_texts_is_left_out_and_said(tmp_path):
+  keep = ("vision_model.", PROJECTION)
+  both = alone(tmp_path / "a", "clip", prefix="vision_model.", keep=keep)
+  tower = alone(tmp_path / "b", "clip", prefix="")
+  weights = files.read(both)
+  assert any(PROJECTION in note for note in weights.assumed)
+  jax.tree.map(
+    np.testing.assert_array_equal, weights.params, files.read(tower).params
+  )
+
+
+def test_a_tower_of_siglip_without_its_head_is_refused(tmp_path):
+  keep = ("vision_model.emb", "vision_model.enc", "vision_model.post")
+  path = alone(tmp_path / "a", "siglip", prefix="", keep=keep)
+  with pytest.raises(UserError, match="siglip_vision_model.*without its head"):
+    files.read(path)
+
+
+@pytest.mark.parametrize("kind", ["siglip2", "siglip2_vision_model"])
+def test_siglip_of_variable_resolution_is_refused_with_another(tmp_path, kind):
+  path = alone(tmp_path / "a", "siglip", prefix="")
+  (tmp_path / "a" / "config.json").write_text(json.dumps({"model_type": kind}))
+  with pytest.raises(UserError, match=r"NaFlex.*siglip2-base-patch16-224"):
+    files.read(path)
