@@ -25,7 +25,7 @@ FLOOR |= {
 }
 FLOOR |= {"cache_directory", "downloads", "named_weights", "vit_models"}
 FLOOR |= {"absent_tpu", "large_pages", "printable", "text_tables", "trees"}
-FLOOR |= {"npz_errors", "truncate", "versions"}
+FLOOR |= {"npz_errors", "truncate", "versions", "weight_paths"}
 ROWS = (
   FLOOR,  # One room.
   {"processes", "prompts", "tokenization"},

@@ -259,7 +259,7 @@ def _write(
 
 def _missing_tokenizer(source: "Inference", form: str) -> Sequence[str]:
   """Returns a sentence about the tokenizer if the network has a text tower."""
-  from vit_jax import registry
+  from vit_jax import registry, weight_paths
   from vit_jax.pretrained import reading, run_files, text_tokenizer
 
   if not registry.FAMILIES.get(source.weights.model.name).has_text:
@@ -274,6 +274,8 @@ def _missing_tokenizer(source: "Inference", form: str) -> Sequence[str]:
   if source.step is not None:
     directory, _ = reading.locate(place)
     place = directory / run_files.TOKENIZER
+  else:
+    place = weight_paths.folder(place) or place
   return [f"no tokenizer is written; copy its files from {place}"]
 
 

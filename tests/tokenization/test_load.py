@@ -62,6 +62,22 @@ def test_files_of_a_tokenizer_are_read_as_the_same_one(golden, form, tmp_path):
   assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
 
 
+@pytest.mark.parametrize(
+  "path", ["model.safetensors", "pytorch_model.bin", "pytorch_model.bin/model"]
+)
+def test_the_tokenizer_of_weights_lies_in_their_folder(golden, tmp_path, path):
+  folder = copied(golden, tmp_path, "huggingface_siglip")
+  for name in ("model.safetensors", "pytorch_model.bin"):
+    (folder / name).touch()
+  assert vit_jax.load_tokenizer(folder / path) == vit_jax.load_tokenizer(folder)
+
+
+def test_a_folder_of_missing_weights_is_not_searched(golden, tmp_path):
+  folder = copied(golden, tmp_path, "huggingface_siglip")
+  for name in ("model.safetensors", "model.pth/model"):
+    assert "There is no tokenizer at" in refused(folder / name)
+
+
 def test_fingerprint_tells_lengths_and_forms_apart(golden):
   found = [vit_jax.load_tokenizer(golden / path) for path in FORMS.values()]
   found.append(vit_jax.load_tokenizer(golden / "open_clip", length=9))

@@ -68,6 +68,14 @@ def test_the_files_beside_a_safetensors_file_count(tmp_path):
   assert image_processor.read(tmp_path / "model.safetensors") == whole
 
 
+@pytest.mark.parametrize("path", ["last.pth.tar", "last.pth.tar/model_ema"])
+def test_the_files_beside_a_pickle_count(tmp_path, path):
+  (tmp_path / "last.pth.tar").write_bytes(b"")
+  whole = read(tmp_path, preprocessor_config={"size": SQUARE})
+  assert whole.preprocess is not None
+  assert image_processor.read(tmp_path / path) == whole
+
+
 HOW = "method='bicubic', antialias=True"
 ROUNDED = "rounding='down')|central_crop(rounding='nearest')"
 

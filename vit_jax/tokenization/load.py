@@ -5,7 +5,7 @@ import os
 
 from etils import epath
 
-from vit_jax import named_weights
+from vit_jax import named_weights, weight_paths
 from vit_jax.errors import UserError
 from vit_jax.tokenization import (
   huggingface_files,
@@ -32,7 +32,8 @@ def load_tokenizer(
     path: A directory of Hugging Face, of open_clip or written by vit_jax, the
       workdir of a run or one of its checkpoints/STEP, or a single file:
       bpe_simple_vocab_16e6.txt.gz, a tokenizer.json, or a .model of
-      sentencepiece. 'bytes' uses the bytes of a text, without a file.
+      sentencepiece. For a file of weights, or FILE/NAME, that is its directory.
+      'bytes' uses the bytes of a text, without a file.
     length: Number of ids per row; by default that of the files.
 
   Raises:
@@ -40,6 +41,7 @@ def load_tokenizer(
       together.
   """
   place = epath.Path(named_weights.local(os.fspath(path)))
+  place = weight_paths.folder(place) or place
   if os.fspath(path) == settings.BYTES and not place.exists():
     found = Tokenizer(_OF_BYTES)
   elif not place.exists() and place.name == "best":  # Of a run.

@@ -6,6 +6,7 @@ from etils import epath
 
 from vit_jax import named_weights
 from vit_jax.errors import UserError
+from vit_jax.weight_paths import PICKLES, SAFETENSORS, parted
 from vit_jax.weights import path_errors, tensors, timm_config
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, npz, original, timm
@@ -20,8 +21,8 @@ def is_published(path: str) -> bool:
   """
   path = named_weights.local(path)
   with path_errors.explained(path):
-    where, _ = _parted(path)
-    if where.name.endswith((".npz", tensors.SUFFIX, *tensors.PICKLES)):
+    where, _ = parted(path)
+    if where.name.endswith((".npz", SAFETENSORS, *PICKLES)):
       return True
     files = (tensors.FILE, tensors.INDEX, tensors.PICKLE, OPEN_CLIP)
     return any((where / name).exists() for name in files)
@@ -35,7 +36,7 @@ def exists(path: str) -> bool:
   """
   path = named_weights.local(path)
   with path_errors.explained(path):
-    return _parted(path)[0].exists()
+    return parted(path)[0].exists()
 
 
 def require(path: str) -> None:
@@ -58,23 +59,12 @@ def read(path: str) -> Weights:
   """
   require(path)
   with path_errors.explained(path):
-    where, part = _parted(path)
+    where, part = parted(path)
     if where.suffix == ".npz":
       if where.is_dir():
         raise UserError(f"{path} is a directory, not an .npz file.")
       return npz.read(where)
     return _library(where).read(where, part)
-
-
-def _parted(path: str) -> tuple[epath.Path, str | None]:
-  """Splits FILE/NAME into the file and the state dict in it, if one is named.
-
-  A directory may have the name of a file.
-  """
-  where = epath.Path(path)
-  if where.parent.name.endswith(tensors.PICKLES) and not where.parent.is_dir():
-    return where.parent, where.name
-  return where, None
 
 
 def _library(path: epath.Path) -> types.ModuleType:
@@ -87,6 +77,6 @@ def _library(path: epath.Path) -> types.ModuleType:
     return huggingface
   is_timms = config is not None and "architecture" in config
   # timm's files can be read without a config.
-  if path.name.endswith(tensors.PICKLES) and not is_timms:
+  if path.name.endswith(PICKLES) and not is_timms:
     return original
   return timm

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from vit_jax import named_weights
+from vit_jax import named_weights, weight_paths
 from vit_jax.config import pixels
 from vit_jax.errors import UserError
 from vit_jax.weights import (
@@ -47,18 +47,16 @@ def read(path: epath.PathLike) -> ImageProcessor:
   """Reads the config of timm, a Hugging Face preprocessor or open_clip.
 
   Args:
-    path: File or directory of any published checkpoint.
+    path: File or directory of any published checkpoint, or FILE/NAME.
 
   Raises:
     UserError: One of the files is damaged, or asks for something that no ops
       do.
   """
-  path = epath.Path(named_weights.local(os.fspath(path)))
-  directory = path
-  if not path.is_dir():
-    if path.suffix != ".safetensors":
-      return ImageProcessor()
-    directory = path.parent
+  path, _ = weight_paths.parted(named_weights.local(os.fspath(path)))
+  directory = weight_paths.folder(path)
+  if directory is None:
+    return ImageProcessor()
   preprocess, activation, notes = None, "softmax", ()
   config = timm_config.found(path)
   if config is not None:

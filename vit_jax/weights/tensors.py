@@ -16,16 +16,14 @@ import safetensors.numpy
 from etils import epath
 
 from vit_jax.errors import UserError
+from vit_jax.weight_paths import PICKLES, SAFETENSORS
 from vit_jax.weights import path_errors, state_dict, torch_file
 from vit_jax.weights.fields import Fields
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-SUFFIX = ".safetensors"
 # Name of a directory's file from before safetensors.
 PICKLE = "pytorch_model.bin"
-# Suffixes of files that PyTorch pickles; timm's training writes the last.
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pth.tar")
 
 # Swin's table of indices, which follows from its window.
 _INDEX = "relative_position_index"
@@ -102,7 +100,7 @@ def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:
   tensors: dict[str, np.ndarray] = {}
   for shard in shards:
     # A name with a slash could be any file on the machine.
-    if os.path.basename(shard) != shard or not shard.endswith(SUFFIX):
+    if os.path.basename(shard) != shard or not shard.endswith(SAFETENSORS):
       raise UserError(f"{index.path}: '{shard}' is not the name of a shard.")
     found = _read_file(directory / shard)
     expected = {

@@ -8,6 +8,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
+from vit_jax.weight_paths import SAFETENSORS
 from vit_jax.weights import state_dict, tensors, torch_file
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import names
@@ -34,7 +35,7 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
   notes: list[str] = []
   file = _file(epath.Path(path))
   contents: Mapping[Any, Any] = {}
-  if file.suffix == tensors.SUFFIX:
+  if file.suffix == SAFETENSORS:
     found = tensors.read(file)
   else:
     contents = torch_file.read(file)
