@@ -286,6 +286,17 @@ def test_what_becomes_of_the_tokenizer_of_a_text_tower_is_said(
 
 
 @pytest.mark.parametrize(
+  ("dst", "to"), [("x.safetensors", None), ("x", "timm")]
+)
+def test_what_timm_lacks_is_offered_as_a_directory(repo, tmp_path, dst, to):
+  golden = str(repo / "tests" / "golden" / "huggingface_clip")
+  with pytest.raises(UserError, match="name without a suffix.*Hugging Face"):
+    convert.convert(golden, str(tmp_path / dst), to=to)
+  convert.convert(golden, str(tmp_path / "x"))
+  assert vit_jax.load(str(tmp_path / "x"))[0] == vit_jax.load(golden)[0]
+
+
+@pytest.mark.parametrize(
   ("dst", "options", "sentence"),
   [
     ("there.npz", {}, "exists, and nothing is overwritten"),

@@ -159,16 +159,32 @@ def write(
   Raises:
     UserError: The format cannot hold the model, or the path cannot be written.
   """
-  if form == "timm":
-    return timm_write.write(path, weights, card)
-  if form == "safetensors":
-    return timm_write.write_file(path, weights)
+  try:
+    if form == "timm":
+      return timm_write.write(path, weights, card)
+    if form == "safetensors":
+      return timm_write.write_file(path, weights)
+  except Unwritable as error:
+    raise _advised(error, weights.model) from None
   if form == "huggingface":
     return huggingface.write(path, weights, card)
   if form == "open_clip":
     return open_clip_write.write(path, weights)
   npz.write(epath.Path(path), weights)
   return ()
+
+
+def _advised(error: Unwritable, model: schema.Model) -> Unwritable:
+  """Returns timm's refusal with the directory that can hold the network."""
+  try:
+    huggingface.check(model)
+  except UserError:
+    return error
+  return Unwritable(
+    error.reason,
+    "A name without a suffix is a directory of Hugging Face, which can hold"
+    " this network; so can a NAME.npz or a workdir.",
+  )
 
 
 def _form(path: str, form: str | None) -> str | None:
