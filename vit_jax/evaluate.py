@@ -231,7 +231,7 @@ def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
   Args:
     config: Config with the checkpoint's model.
     path: Path of the checkpoint, whose tokenizer is used if the config names
-      none. Warns about any other tokenizer with fewer tokens than the model.
+      none. Warns about a tokenizer with other tokens than the model's.
 
   Raises:
     UserError: The checkpoint has no text tower; neither the config nor the

@@ -1,7 +1,9 @@
 """Tokenizers of checkpoints: which are doubted."""
 
 import dataclasses
+import json
 import pathlib
+import shutil
 
 import jax
 import pytest
@@ -9,7 +11,13 @@ import pytest
 import vit_jax
 from tests import clip_checkpoint
 from vit_jax.config import schema
-from vit_jax.pretrained import inference, reading, start, text_tokenizer
+from vit_jax.pretrained import (
+  inference,
+  reading,
+  run_files,
+  start,
+  text_tokenizer,
+)
 
 
 @pytest.fixture
@@ -67,3 +75,72 @@ def test_a_text_tower_kept_for_another_tokenizer_is_doubted(
   )
   start.find(config, jax.eval_shape(lambda: weights.params))
   assert ("bytes has 258 tokens" in caplog.text) == (named == "bytes")
+
+
+@pytest.fixture
+def reordered(run):
+  """The tokenizer of `run`'s CLIP with two pieces exchanged."""
+  clip = pathlib.Path(run[1]).parent / "clip"
+  folder = clip.with_name("reordered")
+  shutil.copytree(clip, folder)
+  content = json.loads((folder / "tokenizer.json").read_text())
+  vocabulary = content["model"]["vocab"]
+  a, b = vocabulary["a</w>"], vocabulary["b</w>"]
+  vocabulary |= {"a</w>": b, "b</w>": a}
+  (folder / "tokenizer.json").write_text(json.dumps(content))
+  return str(clip), str(folder)
+
+
+def test_a_tokenizer_of_the_same_size_with_other_tokens_is_doubted(
+  reordered, caplog
+):
+  clip, other = reordered
+  size = vit_jax.load_tokenizer(clip).vocab_size
+  assert vit_jax.load_tokenizer(other).vocab_size == size
+  text_tokenizer.warn_of_another(clip, clip, length=16, num_tokens=size)
+  text_tokenizer.read(inference.read(clip), clip, path=clip)
+  assert "answers mean nothing" not in caplog.text
+  text_tokenizer.warn_of_another(other, clip, length=16, num_tokens=size)
+  text_tokenizer.read(inference.read(clip), clip, path=other)
+  named, given = (m for m in caplog.messages if "answers mean nothing" in m)
+  for line in (named, given):
+    assert f"{other} has other tokens than that of {clip}" in line
+  assert "--config.train.tokenizer=PATH" in named
+  assert "--tokenizer=PATH" in given
+
+
+def test_another_tokenizer_than_a_runs_is_doubted_even_of_its_size(
+  reordered, tmp_path, caplog
+):
+  clip, other = reordered
+  run_files.write_tokenizer(tmp_path / "kept", vit_jax.load_tokenizer(clip))
+  size = vit_jax.load_tokenizer(clip).vocab_size
+  for path in (clip, other):
+    run = str(tmp_path / "kept")
+    text_tokenizer.warn_of_another(path, run, length=16, num_tokens=size)
+  (line,) = caplog.messages
+  assert f"{other} has other tokens" in line
+
+
+@pytest.mark.parametrize(
+  ("one", "other", "alike"),
+  [
+    ("huggingface_clip", "open_clip", True),
+    ("huggingface_clip", "huggingface_clip_old", True),
+    ("huggingface_siglip", "huggingface_siglip/spiece.model", True),
+    ("huggingface_siglip2", "huggingface_siglip2/tokenizer.model", True),
+    ("huggingface_siglip", "huggingface_siglip2", False),
+    ("huggingface_siglip", "huggingface_clip", False),
+    ("bytes", "bytes", True),
+    ("bytes", "open_clip", False),
+  ],
+)
+def test_libraries_files_of_one_tokenizer_have_the_same_pieces(
+  repo, one, other, alike
+):
+  golden = repo / "tests" / "golden" / "tokenizers"
+
+  def load(path):
+    return vit_jax.load_tokenizer(path if path == "bytes" else golden / path)
+
+  assert load(one).has_pieces_of(load(other)) == alike

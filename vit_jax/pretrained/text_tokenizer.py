@@ -18,8 +18,8 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
     use: The checkpoint.
     checkpoint: Path of the checkpoint, where the tokenizer is looked for.
     path: Path of the tokenizer; None for that of the checkpoint. Logs a line if
-      it has fewer tokens than the tower, unless it is the tokenizer that a run
-      keeps because it was trained with it.
+      it has fewer tokens than the tower, or others than the checkpoint's,
+      unless it is the tokenizer that a run keeps as it was trained with it.
 
   Raises:
     UserError: The checkpoint has no text tower or no tokenizer, or the
@@ -48,11 +48,16 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
     )
   is_of_run = path is None and use.step is not None
   if not is_of_run:
-    _warn_of_fewer(
+    num_tokens = model.text.vocab_size
+    own = None
+    if path is not None:
+      own = _own(checkpoint, model.text.length, num_tokens)
+    _warn(
       found,
       path or checkpoint,
       checkpoint,
-      model.text.vocab_size,
+      num_tokens,
+      own=own,
       option="--tokenizer=PATH",
     )
   return found
@@ -61,7 +66,7 @@ def read(use: Inference, checkpoint: str, path: str | None = None) -> Tokenizer:
 def warn_of_another(
   path: str, checkpoint: str, *, length: int, num_tokens: int
 ) -> None:
-  """Warns if a tokenizer has fewer tokens than a text tower.
+  """Warns if a tokenizer has other tokens than a text tower.
 
   There is no warning for the checkpoint's own tokenizer.
 
@@ -75,36 +80,47 @@ def warn_of_another(
     UserError: `path` is not a tokenizer.
   """
   named = load_tokenizer(path, length=length)
-  try:
-    own = load_tokenizer(checkpoint, length=length)
-  except UserError:
-    own = None
+  own = _own(checkpoint, length, num_tokens)
   if own is None or own.fingerprint != named.fingerprint:
-    _warn_of_fewer(
+    _warn(
       named,
       path,
       checkpoint,
       num_tokens,
+      own=own,
       option="--config.train.tokenizer=PATH",
     )
 
 
-def _warn_of_fewer(
+def _own(checkpoint: str, length: int, num_tokens: int) -> Tokenizer | None:
+  """Returns a checkpoint's tokenizer; None if none fits its text tower."""
+  try:
+    found = load_tokenizer(checkpoint, length=length)
+  except UserError:
+    return None
+  return found if found.vocab_size <= num_tokens else None
+
+
+def _warn(
   tokenizer: Tokenizer,
   path: str,
   checkpoint: str,
   num_tokens: int,
   *,
+  own: Tokenizer | None,
   option: str,
 ) -> None:
+  """Warns of fewer tokens than the tower's, or of others than its own."""
   if tokenizer.vocab_size < num_tokens:
-    _logger.warning(
-      "The tokenizer %s has %d tokens, but %s knows %d. Unless the checkpoint"
-      " was trained with it, answers mean nothing; the right one is given as"
-      " %s.",
-      path,
-      tokenizer.vocab_size,
-      checkpoint,
-      num_tokens,
-      option,
-    )
+    other = f"has {tokenizer.vocab_size} tokens, but %s knows {num_tokens}"
+  elif own is not None and not tokenizer.has_pieces_of(own):
+    other = "has other tokens than that of %s"
+  else:
+    return
+  _logger.warning(
+    f"The tokenizer %s {other}. Unless the checkpoint was trained with it,"
+    " answers mean nothing; the right one is given as %s.",
+    path,
+    checkpoint,
+    option,
+  )

@@ -100,6 +100,23 @@ class Tokenizer:
     digest.update(hashlib.sha256(self.content).digest())
     return digest.hexdigest()[:16]
 
+  def has_pieces_of(self, other: "Tokenizer") -> bool:
+    """Returns True if the ids mean the same pieces of text as another's.
+
+    Special tokens may have other names, and cleaning and padding may differ, as
+    between two libraries' files of one tokenizer.
+    """
+    ends = [
+      {one.pad_id, *one.settings.begin, *one.settings.end}
+      for one in (self, other)
+    ]
+    special = set.union(*ends)
+    ours, theirs = (
+      {i: piece for i, piece in one.pieces().items() if i not in special}
+      for one in (self._vocabulary, other._vocabulary)
+    )
+    return ours == theirs
+
   def __reduce__(self):
     # The libraries' objects are not pickled; they are rebuilt from the bytes.
     return type(self), (self.settings, self.content, self.source)

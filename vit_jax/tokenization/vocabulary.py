@@ -46,6 +46,10 @@ class JsonVocabulary:
   def id_of(self, token: str) -> int | None:
     return self.tokenizer.token_to_id(token)
 
+  def pieces(self) -> dict[int, str]:
+    """Returns the pieces by their ids."""
+    return {i: piece for piece, i in self.tokenizer.get_vocab().items()}
+
 
 class ByteVocabulary:
   """The UTF-8 bytes of a text, each plus one; 0 and 257 remain free."""
@@ -55,6 +59,10 @@ class ByteVocabulary:
   def encode(self, texts: Sequence[str], clean: Clean) -> list[list[int]]:
     """Returns the ids of the bytes of each text."""
     return [[byte + 1 for byte in clean(text).encode()] for text in texts]
+
+  def pieces(self) -> dict[int, str]:
+    """Returns names of the bytes by their ids."""
+    return {byte + 1: f"<0x{byte:02X}>" for byte in range(256)}
 
 
 class SentencePieceVocabulary:
@@ -73,6 +81,10 @@ class SentencePieceVocabulary:
   def encode(self, texts: Sequence[str], clean: Clean) -> list[list[int]]:
     """Returns the ids of the pieces of each text, without ends."""
     return self.processor.encode([clean(text) for text in texts])
+
+  def pieces(self) -> dict[int, str]:
+    """Returns the pieces by their ids."""
+    return dict(enumerate(self.processor.id_to_piece(range(self.size))))
 
 
 class SiglipVocabulary(SentencePieceVocabulary):
