@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from vit_jax import truncate
 from vit_jax.config import named_sections, schema
 from vit_jax.errors import UserError
 from vit_jax.registry import FAMILIES
@@ -32,8 +33,13 @@ def detect(
   """
   shapes = {name: array.shape for name, array in params.items()}
   families = [FAMILIES.get(name) for name in FAMILIES.names()]
-  # Parameters that match no family are reported by the first.
-  family = next((f for f in families if f.matches(shapes)), families[0])
+  family = next((f for f in families if f.matches(shapes)), None)
+  if family is None:
+    *titles, last = (family.title for family in families)
+    raise UserError(
+      f"{path} holds no {', '.join(titles)} or {last}. Its parameters:"
+      f" {truncate.first(list(shapes), 5) or 'none'}."
+    )
   found = family.detect(shapes, path, said)
   model = section(found.keys, path)
   shape_mismatches.check(
