@@ -96,6 +96,12 @@ def test_pairs_are_listed_and_can_be_left_out_of_training(
   assert summary["pairs"] == 2
   assert summary["train"]["images"] == 13 and summary["train"]["near"] == 2
   assert summary["tests"][0]["near"] == 1
+  (damaged,) = summary["train"]["unreadable_images"]
+  assert os.path.dirname(damaged) == f"{photos}/train/x"
+  assert f"1 that cannot be read ({damaged})" in result.stdout
+  assert summary["tests"][0]["unreadable_images"] == []
+  with pytest.raises(OSError):
+    Image.open(damaged).load()
 
   config = schema.Config(data_dir=str(photos), total_steps=1)
   exclude = str(output / "exclude.json")

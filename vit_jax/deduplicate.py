@@ -20,7 +20,8 @@ Images are compared by a perceptual hash, also mirrored. OUTPUT receives
                  "distance": BITS, "mirrored": BOOLEAN}
   exclude.json   the training images among them, for
                  --config.train.exclude=OUTPUT/exclude.json
-  summary.json   the datasets that were compared, and the counts
+  summary.json   the datasets that were compared, the counts, and the names of
+                 images that cannot be read
   hashes/        hashes of images, so that the same command continues after a
                  kill, and another --max_distance or test set takes moments
 
@@ -41,7 +42,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from vit_jax import command_line, records
+from vit_jax import command_line, records, truncate
 from vit_jax.data import (
   duplicates,
   exclusion,
@@ -324,6 +325,7 @@ def _described(dataset: duplicates.Hashed) -> dict:
     "images": dataset.source.num_examples,
     "flat": duplicates.count(dataset, hash_file.FLAT),
     "unreadable": duplicates.count(dataset, hash_file.UNREADABLE),
+    "unreadable_images": duplicates.names(dataset, hash_file.UNREADABLE),
   }
 
 
@@ -336,10 +338,12 @@ def _tell(output: pathlib.Path, summary: dict) -> None:
     )
   for one in (train, *summary["tests"]):
     if one["flat"] or one["unreadable"]:
+      unreadable = truncate.first(one["unreadable_images"], 5)
       print(
         f"{one['name']}: not compared are {one['flat']} images of one colour"
-        f" and {one['unreadable']} that cannot be read. Once those are fixed,"
-        f" remove {output / 'hashes'}."
+        f" and {one['unreadable']} that cannot be read"
+        f"{unreadable and f' ({unreadable})'}. Once those are fixed, remove"
+        f" {output / 'hashes'}."
       )
   print(f"{summary['pairs']} pairs are in {output / 'pairs.jsonl'}.")
   if not train["near"]:

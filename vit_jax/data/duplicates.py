@@ -95,9 +95,20 @@ def find(
 
 def count(dataset: Hashed, state: int) -> int:
   """Counts the images of a dataset in a state of `hash_file`."""
-  starts = range(0, dataset.source.num_examples, _PIECE)
-  pieces = (hash_file.read(dataset.path, start, _PIECE) for start in starts)
-  return sum(int(np.count_nonzero(p["state"] == state)) for p in pieces)
+  return sum(len(ids) for ids in _in_state(dataset, state))
+
+
+def names(dataset: Hashed, state: int) -> list[str]:
+  """Names the images of a dataset in a state of `hash_file`."""
+  pieces = _in_state(dataset, state)
+  return [name for ids in pieces for name in dataset.source.names(ids)]
+
+
+def _in_state(dataset: Hashed, state: int) -> Iterator[np.ndarray]:
+  """Yields int64 [n], numbers of images in a state."""
+  for start in range(0, dataset.source.num_examples, _PIECE):
+    records = hash_file.read(dataset.path, start, _PIECE)
+    yield start + np.flatnonzero(records["state"] == state)
 
 
 def _views(
