@@ -26,7 +26,7 @@ def params(num_classes=3, width=4):
   }
 
 
-def weights(num_classes=3, width=4, **others):
+def weights(num_classes=3, width=4, about_beside=(), **others):
   leaves = {
     "embedding": {"kernel": np.full((2, width), 5.0, np.float32)},
     "head": {
@@ -34,7 +34,12 @@ def weights(num_classes=3, width=4, **others):
       "bias": np.full(num_classes, 7.0, np.float32),
     },
   }
-  return Weights(path="runs/x", model=MODEL, params=leaves | others)
+  return Weights(
+    path="runs/x",
+    model=MODEL,
+    params=leaves | others,
+    about_beside=about_beside,
+  )
 
 
 def started(fresh, found, without=(), classes=None, says_classes=True):
@@ -148,6 +153,15 @@ def test_a_body_that_does_not_fit_is_a_table_of_shapes():
   ]
   assert row.split("  ")[0] == "embedding/kernel"
   assert "(2, 4)" in row and "(2, 8)" in row
+
+
+def test_only_a_start_tells_of_parameters_of_the_training(caplog):
+  found = weights(about_beside=["mask_token stands beside the network."])
+  fitting.place(params(), found, MODEL)
+  fitting.place_body(params(), found, MODEL)
+  assert not caplog.messages
+  fitting.fit(params(), found, MODEL)
+  assert caplog.messages == ["runs/x: mask_token stands beside the network."]
 
 
 def test_results_are_on_the_shardings_of_the_network():

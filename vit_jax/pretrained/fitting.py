@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 
 def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
-  """Places all parameters of a network from a checkpoint.
+  """Places all parameters of a network from a checkpoint to evaluate it.
 
   Args:
     wanted: ShapeDtypeStructs or arrays with shardings.
@@ -31,7 +31,8 @@ def place(wanted: PyTree, weights: Weights, model: schema.Model) -> PyTree:
   Raises:
     UserError: A parameter does not fit, is missing or is left over.
   """
-  fitted = fit(wanted, weights, model)
+  # An evaluation has no use for other parameters of the training.
+  fitted = fit(wanted, dataclasses.replace(weights, about_beside=()), model)
   if fitted.fresh or fitted.dropped:
     raise UserError(
       f"{weights.path} is not of this model: {' '.join(fitted.notes)}"
@@ -113,7 +114,7 @@ def fit(
   function_keys.check(
     weights.path, weights.model, model, resume.allowed_keys(allow_change)
   )
-  for note in (*weights.assumed, *fitted.notes):
+  for note in (*weights.assumed, *weights.about_beside, *fitted.notes):
     _logger.warning("%s: %s", weights.path, note)
   return fitted
 

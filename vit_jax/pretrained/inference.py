@@ -83,7 +83,7 @@ def read(path: str) -> Inference:
     UserError: The checkpoint cannot be read.
   """
   weights, step = reading.read_with_step(path)
-  for sentence in weights.assumed:
+  for sentence in (*weights.assumed, *weights.about_beside):
     _logger.info("%s: %s", path, sentence)
   if step is None:
     extensions = ()

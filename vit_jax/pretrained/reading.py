@@ -261,7 +261,7 @@ def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
     model=config.model.model_copy(update={"num_classes": num_classes}),
     params=params,
     class_names=run_files.read_class_names(workdir),
-    assumed=[
+    about_beside=[
       f"{name} stands beside the network; runs of objective"
       f" {config.objective.name!r} take it along, others leave it."
       for name in beside

@@ -26,6 +26,7 @@ class Weights:
     beside: Parameters of the training objective rather than the network, such
       as the decoder of a masked autoencoder: {name: nested dict}, with the
       objective's own names.
+    about_beside: One sentence for each of these on the runs that use it.
     objective: Section `objective` that the network was trained with; None if it
       is unknown or not one of ours.
     trained: The parameters that were trained, with the names of `params` and
@@ -46,6 +47,7 @@ class Weights:
   assumed: Sequence[str] = ()
   preprocess: str | None = None
   beside: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  about_beside: Sequence[str] = ()
   objective: schema.Objective | None = None
   trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   state: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -17,6 +17,7 @@ from vit_jax import convert, records, rngs, trees
 from vit_jax.config import defaults, named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
+from vit_jax.evaluate import evaluate
 from vit_jax.models import build as models_build
 from vit_jax.objectives import build, patches
 from vit_jax.objectives.masked_patch import objective as masked_patch
@@ -329,6 +330,13 @@ def test_what_is_loaded_has_no_head(pretrained):
   images = np.zeros((1, 8, 8, 3), np.uint8)
   features = networks.apply(model, params, images)
   assert features.shape == (1, 32)
+
+
+def test_its_evaluation_does_not_tell_of_what_predicts_patches(
+  pretrained, caplog
+):
+  evaluate(reading.run_config(pretrained), pretrained)
+  assert "mask_token" not in caplog.text
 
 
 @pytest.mark.parametrize("name", ["masked.npz", "masked", "masked.stablehlo"])
