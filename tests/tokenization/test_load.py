@@ -9,6 +9,7 @@ from concurrent import futures
 
 import numpy as np
 import pytest
+import tokenizers
 
 import vit_jax
 from vit_jax.errors import UserError
@@ -91,6 +92,61 @@ def test_asked_length_cuts_and_keeps_the_end(golden):
   whole = vit_jax.load_tokenizer(path)("cat " * 500)[0]
   assert tokenizer.length == 6
   assert tokenizer("cat " * 500)[0].tolist() == [*whole[:5], whole[-1]]
+
+
+LONG = "a cat on the grass with a red car and a dog"
+
+
+def with_keys(folder, name, **values):
+  content = json.loads((folder / name).read_text()) | values
+  (folder / name).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("direction", ["Left", "Right"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_texts_are_cut_on_the_side_that_tokenizer_json_states(
+  golden, tmp_path, direction, alone
+):
+  folder = copied(golden, tmp_path, "huggingface_clip")
+  (folder / "config.json").unlink()
+  cut = dict(max_length=8, strategy="LongestFirst", stride=0)
+  with_keys(
+    folder, "tokenizer.json", truncation={**cut, "direction": direction}
+  )
+  library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+  path = folder / "tokenizer.json" if alone else folder
+  (row,) = vit_jax.load_tokenizer(path)(LONG).tolist()
+  assert row == library.encode(LONG).ids
+  whole = vit_jax.load_tokenizer(path, length=77)(LONG)[0].tolist()
+  assert row[-2] == whole[6 if direction == "Right" else 14]
+
+
+def test_the_side_in_tokenizer_config_has_precedence(golden, tmp_path):
+  folder = copied(golden, tmp_path, "huggingface_clip")
+  tokens = vit_jax.load_tokenizer(folder, length=8)(LONG)[0].tolist()
+  digest = vit_jax.load_tokenizer(folder).fingerprint
+  with_keys(folder, "tokenizer_config.json", truncation_side="right")
+  assert vit_jax.load_tokenizer(folder).fingerprint == digest
+  with_keys(folder, "tokenizer_config.json", truncation_side="left")
+  tokenizer = vit_jax.load_tokenizer(folder, length=8)
+  # As transformers 5.23 gives them.
+  ids = [812, 614, 64, 77, 323, 320, 643, 813]
+  assert tokenizer(LONG)[0].tolist() == ids != tokens
+  assert tokenizer.fingerprint != digest
+  for name, content in tokenizer.files.items():
+    (tmp_path / name).write_bytes(content)
+  assert vit_jax.load_tokenizer(tmp_path) == tokenizer
+
+
+def test_a_length_that_padding_fixes_is_that_of_rows(golden, tmp_path):
+  folder = copied(golden, tmp_path, "huggingface_clip")
+  padding = dict(pad_id=813, pad_type_id=0, pad_token="<|endoftext|>")
+  padding |= dict(strategy={"Fixed": 12}, direction="Right")
+  with_keys(folder, "tokenizer.json", padding=padding)
+  file = folder / "tokenizer.json"
+  library = tokenizers.Tokenizer.from_file(str(file))
+  found = vit_jax.load_tokenizer(file)("a cat").tolist()
+  assert found == [library.encode("a cat").ids]
 
 
 def test_no_captions_make_an_empty_array(golden):

@@ -103,7 +103,10 @@ def from_json(
     pad_id = stated.pad_id
   if pad_id is None:
     pad_id = end[-1] if end else 0
-  side = named.get("padding_side", "left" if stated.pad_left else "right")
+  padded = named.get("padding_side", "left" if stated.pad_left else "right")
+  cut = named.get(
+    "truncation_side", "left" if stated.truncate_left else "right"
+  )
   default = single_files.CLIP_LENGTH if begin else single_files.SIGLIP_LENGTH
   settings = Settings(
     vocabulary=TOKENIZER_JSON,
@@ -112,7 +115,8 @@ def from_json(
     pad_id=pad_id,
     begin=begin,
     end=end,
-    pad_left=side == "left",
+    pad_left=padded == "left",
+    truncate_left=cut == "left",
   )
   return Tokenizer(settings, content, source)
 

@@ -28,6 +28,7 @@ class Settings:
     pad_left: True to pad rows on the left.
     special_words: Special tokens that are recognised only at the start of a
       word.
+    truncate_left: True to drop the start of a text that is too long.
   """
 
   vocabulary: str
@@ -39,6 +40,7 @@ class Settings:
   end_once: bool = False
   pad_left: bool = False
   special_words: tuple[str, ...] = ()
+  truncate_left: bool = False
 
   def __post_init__(self):
     if self.clean not in cleaning.RULES:
@@ -54,7 +56,11 @@ class Settings:
       )
 
   def to_json(self) -> bytes:
-    text = json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True)
+    found = dataclasses.asdict(self)
+    if not self.truncate_left:
+      # Tokenizers from before this setting keep their digest.
+      del found["truncate_left"]
+    text = json.dumps(found, indent=2, sort_keys=True)
     return (text + "\n").encode()
 
   @classmethod

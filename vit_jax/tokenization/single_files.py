@@ -102,5 +102,6 @@ def tokenizer_json(file: epath.Path) -> Tokenizer:
     begin=begin,
     end=end,
     pad_left=stated.pad_left,
+    truncate_left=stated.truncate_left,
   )
   return Tokenizer(settings, content, str(file))

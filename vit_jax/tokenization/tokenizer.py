@@ -63,7 +63,8 @@ class Tokenizer:
     room = settings.length - len(begin) - len(end)
     rows = []
     for ids in pieces:
-      row = begin + ids[:room]
+      first = max(len(ids) - room, 0) if settings.truncate_left else 0
+      row = begin + ids[first : first + room]
       if not (settings.end_once and row[-len(end) :] == end):
         row += end
       padding = [settings.pad_id] * (settings.length - len(row))

@@ -130,21 +130,26 @@ class SiglipVocabulary(SentencePieceVocabulary):
 
 @dataclasses.dataclass(frozen=True)
 class Stated:
-  """Length and padding stated by a tokenizer.json; None if not stated."""
+  """Length, padding and truncation stated by a tokenizer.json, or None."""
 
   length: int | None
   pad_id: int | None
   pad_left: bool
+  truncate_left: bool
 
 
 def stated_by(content: bytes) -> Stated:
   """Reads the lengths stated by a tokenizer.json, which must be valid."""
   found = json.loads(content)
   padding = found.get("padding") or {}
+  truncation = found.get("truncation") or {}
+  strategy = padding.get("strategy")
+  fixed = strategy.get("Fixed") if isinstance(strategy, dict) else None
   return Stated(
-    length=(found.get("truncation") or {}).get("max_length"),
+    length=truncation.get("max_length") or fixed,
     pad_id=padding.get("pad_id"),
     pad_left=padding.get("direction") == "Left",
+    truncate_left=truncation.get("direction") == "Left",
   )
 
 
