@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import signal
+import time
 
+import jax
 import numpy as np
 import pytest
 
@@ -64,6 +66,28 @@ def test_every_logged_step_has_its_metrics(finished):
     "perf/images_per_second",
     "perf/data_wait_fraction",
   }
+
+
+def test_no_line_claims_more_images_than_a_step_could_compute(
+  tmp_path, monkeypatch
+):
+  """Nor do those before a save, an evaluation or the end."""
+  compiled = Experiment.compile
+
+  def slow(parts, options=None):
+    step = compiled(parts, options)
+
+    def run(*args):
+      time.sleep(0.05)
+      return jax.block_until_ready(step(*args))
+
+    return run
+
+  monkeypatch.setattr(Experiment, "compile", slow)
+  assert train(experiments.config(), str(tmp_path)) == 0
+  trained = [line for line in lines(tmp_path) if "train/loss" in line]
+  assert [line["step"] for line in trained] == [1, 2, 3, 4, 5, 6]
+  assert max(line["perf/images_per_second"] for line in trained) < 16 / 0.05
 
 
 def test_a_line_has_the_means_since_the_one_before(finished, tmp_path):

@@ -183,7 +183,7 @@ def train(config: schema.Config, workdir: str) -> int:
       return loop.train(
         state,
         data_stream,
-        profiler.watched(train_step, directory.first_step),
+        monitor.timed(profiler.watched(train_step, directory.first_step)),
         first_step=directory.first_step,
         total_steps=parts.total_steps,
         log=monitor.log,

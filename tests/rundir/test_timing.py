@@ -53,14 +53,18 @@ def test_throughput_leaves_out_evaluation_and_saving(now):
   )
   spend(clock, now, "data", 1)
   spend(clock, now, "step", 3)
+  throughput.dispatched()
   spend(clock, now, "evaluate", 100)
   spend(clock, now, "save", 50)
+  throughput.ended(waited=False)
   assert throughput.since_last(10) == {
     "perf/images_per_second": pytest.approx(10 * 32 / 4),
     "perf/data_wait_fraction": pytest.approx(1 / 4),
     "perf/model_flops_utilization": pytest.approx(10e12 / 4 / (2 * 197e12)),
   }
+  throughput.dispatched()
   spend(clock, now, "step", 1)
+  throughput.ended(waited=True)
   assert throughput.since_last(1)["perf/images_per_second"] == pytest.approx(32)
 
 

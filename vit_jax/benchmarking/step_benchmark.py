@@ -256,7 +256,7 @@ class _Looped:
     self._state, self._step = loop.train(
       self._state,
       self._batches,
-      self._train_step,
+      self._monitor.timed(self._train_step),
       first_step=self._step,
       total_steps=self._step + _BLOCK,
       log=self._monitor.log,

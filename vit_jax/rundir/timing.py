@@ -1,5 +1,6 @@
 """Time accounting of a run."""
 
+import collections
 import contextlib
 import time
 from collections.abc import Iterator
@@ -44,6 +45,10 @@ class Clock:
 class Throughput:
   """Rates between log lines, excluding the time of evaluations and saves.
 
+  A step ends when its result is there. If that was so before it was asked for,
+  the step counts as ended when its dispatch returned: a device that waits for
+  the host, or a host that is the device, has computed it by then or soon after.
+
   Args:
     clock: Clock of the run; its phases 'evaluate' and 'save' do not count.
     batch_size: Examples per step.
@@ -68,7 +73,14 @@ class Throughput:
     self._flops_per_step = flops_per_step
     known = topologies.find_accelerator(device_kind)
     self._peak = known.flops_per_device * num_devices if known else None
-    self._last = self._mark()
+    self._last = self._end = self._mark()
+    self._dispatched: collections.deque[tuple[float, float]] = (
+      collections.deque()
+    )
+
+  def dispatched(self) -> None:
+    """Notes that the dispatch of the next step has returned."""
+    self._dispatched.append(self._mark())
 
   def _mark(self) -> tuple[float, float]:
     seconds = self._clock.seconds
@@ -77,9 +89,18 @@ class Throughput:
     )
     return busy, seconds.get("data", 0.0)
 
+  def ended(self, *, waited: bool) -> None:
+    """Notes the end of the first dispatched step that has not yet ended.
+
+    Args:
+      waited: True if its result was waited for until now.
+    """
+    dispatched = self._dispatched.popleft()
+    self._end = self._mark() if waited else dispatched
+
   def since_last(self, steps: int) -> dict[str, float]:
     """Returns the `perf/` metrics of the last `steps` steps."""
-    mark = self._mark()
+    mark = self._end
     elapsed = max(mark[0] - self._last[0], 1e-9)
     waited = mark[1] - self._last[1]
     self._last = mark

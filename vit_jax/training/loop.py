@@ -65,7 +65,8 @@ def train(
     if saving or evaluate_due(step):
       # All lines up to a step are written before its checkpoint, so that a run
       # that resumes there has each line once.
-      log(*pending, state)
+      with clock.phase("step"):
+        log(*pending, state)
       pending = None
       try:
         evaluate(step, state)

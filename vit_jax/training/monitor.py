@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -23,6 +23,8 @@ from vit_jax.training.state import TrainState
 _logger = logging.getLogger(__name__)
 # Recurring problems are not reported every time.
 _MAX_WARNINGS = 5
+
+Step = Callable[[TrainState, Any], tuple[TrainState, Any]]
 
 
 class Monitor:
@@ -83,6 +85,16 @@ class Monitor:
       num_devices=jax.device_count(),
     )
 
+  def timed(self, train_step: Step) -> Step:
+    """Wraps `train_step` to note when its dispatch returns."""
+
+    def run(state: TrainState, batch: Any) -> tuple[TrainState, Any]:
+      result = train_step(state, batch)
+      self._throughput.dispatched()
+      return result
+
+    return run
+
   def say(self, text: str) -> None:
     self._progress.say(text)
 
@@ -108,7 +120,9 @@ class Monitor:
       DivergedError: Numbers were not finite, and the run must end.
     """
     self._directory.check()
+    waited = not metrics["finite"].is_ready()
     values = jax.device_get(dict(metrics))
+    self._throughput.ended(waited=waited)
     finite = bool(values["finite"])
     if not finite:
       self._recovery.not_finite(step, values, batch, state)
