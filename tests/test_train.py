@@ -174,6 +174,36 @@ def test_a_run_that_gets_no_better_ends_early_and_stays_ended(tmp_path, capsys):
     assert (summary["status"], summary["step"]) == ("finished", 4)
 
 
+def test_a_run_that_ended_early_keeps_what_it_was_trained_with(
+  tmp_path, monkeypatch, capsys
+):
+  changes = {
+    "schedule__base_lr": 1e-60,
+    "evals__test__every_steps": 1,
+    "checkpoint__keep_best": "test/top1",
+    "early_stopping": 2,
+  }
+  assert train(experiments.config(**changes), str(tmp_path)) == 0
+  before = json.loads((tmp_path / "config.json").read_text())
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert summary["step"] == 3
+  monkeypatch.setattr(Experiment, "compile", None)
+  again = {"total_steps": 70, "objective__loss": "sigmoid"}
+  allowed = "total_steps,objective.loss"
+  config = experiments.config(**changes | again, allow_change=allowed)
+  capsys.readouterr()
+  assert train(config, str(tmp_path)) == 0
+  said = capsys.readouterr().out
+  assert "at step 3, where it was stopped early; nothing" in said
+  assert "70 steps" not in said
+  after = json.loads((tmp_path / "config.json").read_text())
+  assert after == before | {"allow_change": allowed}
+  found = json.loads((tmp_path / "summary.json").read_text())
+  assert found["changed_keys"] == []
+  for key in ("step", "total_steps", "status", "objective", "metrics"):
+    assert found[key] == summary[key]
+
+
 def test_where_the_best_checkpoint_is_gone_the_next_best_is_kept(tmp_path):
   changes = {
     "total_steps": 8,

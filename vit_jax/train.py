@@ -156,12 +156,14 @@ def train(config: schema.Config, workdir: str) -> int:
       request = StopRequest()
       evaluation = Evaluation(parts, directory, monitor, request, clock)
       for line in summary.lines(
-        parts, evaluation.evaluators, first_step=directory.first_step
+        parts,
+        evaluation.evaluators,
+        first_step=directory.first_step,
+        is_over=directory.is_over,
       ):
         monitor.say(line)
       directory.track()
-    is_over = directory.first_step >= parts.total_steps
-    if not is_over:
+    if not directory.is_over:
       monitor.say("compiling the train step")
       with clock.phase("compile"):
         train_step = _compiled(parts)
@@ -198,15 +200,17 @@ def train(config: schema.Config, workdir: str) -> int:
           ),
           evaluation_due=evaluation.unfinished,
         ),
-        stop=lambda step: evaluation.is_in_vain or request.asked(),
+        stop=lambda step: (
+          directory.best_checkpoint.is_in_vain or request.asked()
+        ),
         clock=clock,
       )
 
     step = directory.first_step
-    if not is_over:
+    if not directory.is_over:
       state, step = recovery.train(run, state)
     status, exit_code = "finished", 0
-    in_vain = evaluation.is_in_vain and not evaluation.unfinished
+    in_vain = directory.best_checkpoint.is_in_vain and not evaluation.unfinished
     if (step < parts.total_steps and not in_vain) or evaluation.unfinished:
       status, exit_code = "preempted", EXIT_PREEMPTED
       if request.interrupted:

@@ -40,6 +40,8 @@ class RunDirectory:
     first_step: Number of updates already done by an earlier run in it.
     position: Position in its data from which to resume.
     facts: Further facts for the summary, by key.
+    is_over: True if no step is left to train: the run has reached its length or
+      was stopped early.
     evaluation_due: True if the evaluation of that step was left unfinished.
     best_checkpoint: Keeper of the checkpoint of the best evaluation.
 
@@ -85,7 +87,6 @@ class RunDirectory:
     )
     latest = self.store.latest_step()
     self.first_step, self.position = 0, Position()
-    described = config
     self.evaluation_due = False
     self._changed: list[str] = []
     # Read before the step is compiled, which may take a while.
@@ -107,21 +108,10 @@ class RunDirectory:
       self.first_step = latest
       self.position = Position.of(saved)
       self.evaluation_due = saved.get("evaluation_due", False)
-      if latest >= parts.total_steps:
-        described = resume.as_trained(saved, config)
-        self._changed = saved.get(resume.CHANGED, [])
-      else:
-        self._changed = resume.changed(saved, self._metadata())
     self._unsaved: SaveError | None = None
-    self.facts: dict[str, Any] = {resume.CHANGED: self._changed}
     if self._is_first:
       self._records = RunRecords(
-        self.path,
-        parts,
-        described,
-        self._clock,
-        self.first_step,
-        self.position,
+        self.path, parts, self._clock, self.first_step, self.position
       )
     self.best_checkpoint = BestCheckpoint(config, self.store)
     self._find_best()
@@ -131,6 +121,18 @@ class RunDirectory:
         self.first_step
       )
       self.evaluation_due = not agreement.gather("known" * known)[0]
+    self.is_over = self.first_step >= parts.total_steps or (
+      self.best_checkpoint.is_in_vain and not self.evaluation_due
+    )
+    described = config
+    if saved is not None and self.is_over:
+      described = resume.as_trained(saved, config)
+      self._changed = saved.get(resume.CHANGED, [])
+    elif saved is not None:
+      self._changed = resume.changed(saved, self._metadata())
+    self.facts: dict[str, Any] = {resume.CHANGED: self._changed}
+    if self._records:
+      self._records.describe(described, is_over=self.is_over)
 
   def _find_best(self) -> None:
     at = self._records.metrics_path if self._records else None

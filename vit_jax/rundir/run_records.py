@@ -49,8 +49,6 @@ class RunRecords:
   Args:
     workdir: Existing directory of the run.
     parts: Parts of the experiment.
-    config: Config that describes the run: that of `parts`, or that which the
-      run was trained with if nothing is left to train.
     clock: Clock whose phases appear in the summary.
     first_step: Step that the run resumes from; lines after it are dropped. If
       it is 0 although an earlier start has saved, they go to another file.
@@ -64,14 +62,13 @@ class RunRecords:
     self,
     workdir: epath.Path,
     parts: Run,
-    config: schema.Config,
     clock: Clock,
     first_step: int,
     position: Position,
   ):
     self._workdir, self._parts, self._clock = workdir, parts, clock
-    self._config = config
-    self._is_over = first_step >= parts.total_steps
+    self._config = parts.config
+    self._as_trained: dict[str, Any] = {}
     self.has_lines = False
     self._trackers: RunTrackers | None = None
     try:
@@ -85,29 +82,36 @@ class RunRecords:
       ) from error
     self.path = self._spool.path
     self.metrics_path = self.path / _METRICS
-    self._as_trained = self._facts_of_training() if self._is_over else {}
     try:
       if first_step == 0 and goodput.has_saved(self.path):
         self._keep_lines()
       self._goodput = goodput.Goodput(
         self.path, clock, first_step, jax.device_count()
       )
-      self._write_descriptions()
       self._open_metrics(first_step, position)
     except BaseException:
       self.abort()
       raise
 
-  def _write_descriptions(self) -> None:
-    """Writes files that describe the run to readers of the directory."""
-    config, facts = self._config, self._parts.facts
+  def describe(self, config: schema.Config, *, is_over: bool) -> None:
+    """Writes files that describe the run to readers of the directory.
+
+    Args:
+      config: Config that describes the run: that of this start, or that which
+        the run was trained with if nothing is left to train.
+      is_over: True if nothing is left to train.
+    """
+    self._config = config
+    if is_over:
+      self._as_trained = self._facts_of_training()
+    facts = self._parts.facts
     run_files.write_config(self.path, config)
     records.write_json(
       self.path / evaluator_declarations.FILE,
       evaluator_declarations.declarations(config),
     )
     run_files.write_class_names(self.path, facts.class_names)
-    if facts.tokenizer is not None and not self._is_over:
+    if facts.tokenizer is not None and not is_over:
       run_files.write_tokenizer(self.path, facts.tokenizer)
 
   def _facts_of_training(self) -> dict[str, Any]:

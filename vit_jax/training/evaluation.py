@@ -95,7 +95,6 @@ class Evaluation:
   ):
     self.unfinished = False
     self.best_step: int | None = None
-    self._patience = parts.config.early_stopping
     self._directory = directory
     self._monitor = monitor
     self._request = request
@@ -150,13 +149,6 @@ class Evaluation:
         and not (name.startswith("eval/") and name.count("/") > 2)
       ]
       self._monitor.say(f"evaluation at step {step}: " + "  ".join(shown))
-
-  @property
-  def is_in_vain(self) -> bool:
-    """Returns True after `config.early_stopping` evaluations of no progress."""
-    best = self._directory.best_checkpoint.best
-    patience = self._patience
-    return patience is not None and bool(best) and best.since >= patience
 
   def _ask(self) -> None:
     if self._request.asked():

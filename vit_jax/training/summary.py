@@ -27,6 +27,7 @@ def lines(
   evaluators: Mapping[str, Evaluator],
   *,
   first_step: int = 0,
+  is_over: bool = False,
   needs: int | None = None,
 ) -> list[str]:
   """Returns the aligned lines of the summary: model, data, length and so on.
@@ -35,8 +36,10 @@ def lines(
     parts: Parts of the experiment.
     evaluators: Its evaluators by name, if their data are available.
     first_step: Number of updates done by an earlier start.
+    is_over: True if that was the last step, also if the length is greater.
     needs: Maximum bytes that a device needs, if known.
   """
+  is_over = is_over or first_step >= parts.total_steps
   rows = [
     ("model", _model(parts)),
     *(("", line) for line in _attention(parts)),
@@ -50,8 +53,8 @@ def lines(
       for name, evaluator in evaluators.items()
       if getattr(evaluator, "num_examples", None) is not None
     ),
-    ("length", _length(parts)),
-    ("start", _start(parts, first_step)),
+    *([] if is_over else [("length", _length(parts))]),
+    ("start", _start(parts, first_step, is_over)),
     ("device", _device(parts, needs)),
   ]
   width = max(len(name) for name, _ in rows)
@@ -166,13 +169,13 @@ def _length(parts: Experiment) -> str:
   return text
 
 
-def _start(parts: Experiment, first_step: int) -> str:
+def _start(parts: Experiment, first_step: int, is_over: bool) -> str:
   config = parts.config
-  if first_step >= parts.total_steps:
-    return (
-      f"at step {first_step:,} of {parts.total_steps:,} already; nothing is"
-      " left to train"
-    )
+  if is_over:
+    at = f"at step {first_step:,} of {parts.total_steps:,} already"
+    if first_step < parts.total_steps:
+      at = f"at step {first_step:,}, where it was stopped early"
+    return f"{at}; nothing is left to train"
   if first_step:
     return f"where the run was stopped, after step {first_step:,}"
   if config.init_from is not None:
