@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 import time
 
@@ -12,6 +13,7 @@ import vit_jax
 from tests import experiments
 from tests.buckets import run as bucket_run
 from tests.faults import runs
+from vit_jax import buckets
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
 from vit_jax.pretrained import reading
@@ -146,6 +148,21 @@ def test_a_finished_run_keeps_its_length_in_the_bucket(finished):
   assert train(config, str(finished)) == 0
   for name in ("config.json", "summary.json"):
     assert json.loads((finished / name).read_text())["total_steps"] == 6
+
+
+def test_records_in_a_bucket_whose_checkpoints_are_gone_are_kept(
+  finished, objects
+):
+  for path in (finished / "checkpoints").iterdir():
+    path.rmtree()
+  assert train(experiments.config(**CONFIG), str(finished)) == 0
+  kept = [path for path in finished.iterdir() if "-before-" in path.name]
+  assert len(kept) == 5
+  for path in kept:
+    name = re.sub(r"-before-\w+-\w+-\w+Z", "", path.name)
+    for file in buckets.files(path) if path.is_dir() else [path]:
+      at = f"{name}/{file.relative_to(path)}".removesuffix("/.")
+      assert file.read_bytes() == objects[at]
 
 
 def test_a_save_that_was_cut_short_is_no_step(

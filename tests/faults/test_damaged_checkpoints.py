@@ -1,5 +1,7 @@
 """Flipped bits, cut and missing files in checkpoints of real runs."""
 
+import json
+import pathlib
 import random
 import shutil
 
@@ -109,6 +111,31 @@ def test_lines_of_a_run_whose_checkpoints_are_gone_are_kept(
   assert values(workdir) == values(finished)
   assert train(experiments.config(**KEPT), str(workdir)) == 0
   assert list(workdir.glob("metrics-before-*.jsonl")) == [kept]
+
+
+def test_records_of_a_run_whose_checkpoints_are_gone_are_kept(workdir, caplog):
+  shutil.rmtree(workdir / "checkpoints")
+  names = ["metrics.jsonl", "summary.json", "config.json", "classes.json"]
+  names += [
+    str(path.relative_to(workdir))
+    for path in (workdir / "evaluations").rglob("*")
+    if path.is_file()
+  ]
+  assert len(names) > 4
+  before = {name: (workdir / name).read_bytes() for name in names}
+  changed = experiments.config(**KEPT, seed=1, log__name="other")
+  assert train(changed, str(workdir)) == 0
+  (kept,) = workdir.glob("config-before-*.json")
+  mark = kept.stem.removeprefix("config")
+  for name, content in before.items():
+    first, *rest = pathlib.Path(name).parts
+    moved = pathlib.Path(first)
+    moved = workdir / f"{moved.stem}{mark}{moved.suffix}"
+    assert moved.name in caplog.text
+    assert moved.joinpath(*rest).read_bytes() == content
+  after = json.loads((workdir / "config.json").read_text())
+  assert (after["seed"], after["log"]["name"]) == (1, "other")
+  assert len(list(workdir.glob("*-before-*"))) == 5
 
 
 def test_evaluation_leaves_a_damaged_checkpoint_where_it_is(workdir):

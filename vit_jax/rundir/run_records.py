@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,9 @@ from vit_jax.rundir.trackers.run_trackers import RunTrackers
 _logger = logging.getLogger(__name__)
 _METRICS = "metrics.jsonl"
 _SUMMARY = "summary.json"
+_EVALUATIONS = "evaluations"
+# Records that a run without its checkpoints would replace.
+_KEPT = (_METRICS, _SUMMARY, run_files.CONFIG, run_files.CLASSES)
 # Facts of training in the summary of a run that has finished.
 _OF_TRAINING = ("total_steps", "flops_per_step", "num_examples")
 
@@ -51,7 +55,7 @@ class RunRecords:
     parts: Parts of the experiment.
     clock: Clock whose phases appear in the summary.
     first_step: Step that the run resumes from; lines after it are dropped. If
-      it is 0 although an earlier start has saved, they go to another file.
+      it is 0 although an earlier start has saved, its records are renamed.
     position: Position in the data at that step.
 
   Raises:
@@ -73,7 +77,7 @@ class RunRecords:
     self._trackers: RunTrackers | None = None
     try:
       self._spool = BucketUpload(
-        workdir, fetch=[_METRICS, goodput.FILE, memory.FILE, _SUMMARY]
+        workdir, fetch=[*_KEPT, goodput.FILE, memory.FILE]
       )
     except OSError as error:
       raise UserError(
@@ -84,7 +88,7 @@ class RunRecords:
     self.metrics_path = self.path / _METRICS
     try:
       if first_step == 0 and goodput.has_saved(self.path):
-        self._keep_lines()
+        self._keep_earlier()
       self._goodput = goodput.Goodput(
         self.path, clock, first_step, jax.device_count()
       )
@@ -129,22 +133,34 @@ class RunRecords:
     for line in records.read_lines(self.metrics_path):
       self._values.update(line)
 
-  def _keep_lines(self) -> None:
-    """Renames the metrics of a run whose checkpoints are gone."""
-    path = self.metrics_path
-    if not (path.exists() and records.read_lines(path)):
-      return
+  def _keep_earlier(self) -> None:
+    """Renames what a start has left whose checkpoints are gone."""
     now = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
-    kept = self.path / f"metrics-before-{now}.jsonl"
-    path.rename(kept)
-    _logger.warning(
-      "%s has metrics of an earlier start, but none of its checkpoints: this"
-      " one begins at step 0. The earlier lines are kept in %s; to resume the"
-      " earlier run, stop, remove `checkpoints`, and move the earlier"
-      " checkpoints and lines back.",
-      self._workdir,
-      kept.name,
-    )
+    kept = []
+    try:
+      for path in (self.path / name for name in _KEPT):
+        if path.exists():
+          kept.append(f"{path.stem}-before-{now}{path.suffix}")
+          path.rename(self.path / kept[-1])
+      path = self._workdir / _EVALUATIONS  # Not fetched from a bucket.
+      if path.is_dir():
+        kept.append(f"{_EVALUATIONS}-before-{now}")
+        move = buckets.move if buckets.is_bucket(path) else os.rename
+        move(path, self._workdir / kept[-1])
+    except OSError as error:
+      raise UserError(
+        f"The records of an earlier start in {self._workdir} cannot be renamed"
+        f" ({error.strerror or error}); fix that and start the run again."
+      ) from error
+    if kept:
+      _logger.warning(
+        "%s has records of an earlier start, but none of its checkpoints: this"
+        " one begins at step 0. The earlier records are kept in %s; to resume"
+        " the earlier run, stop, remove `checkpoints`, and move the earlier"
+        " checkpoints and records back.",
+        self._workdir,
+        ", ".join(kept),
+      )
 
   def has_evaluation(self, step: int) -> bool:
     """Returns True if a line has metrics of an evaluation at `step`."""
