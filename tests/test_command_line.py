@@ -42,6 +42,12 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       "Did you mean --config.schedule.warmup_steps?",
     ),
     ([QUICKSTART, "--split=x"], "Did you mean --config.train.split?"),
+    ([QUICKSTART, "--data=x"], "Did you mean --config.train.dataset?"),
+    ([QUICKSTART, "--model=B/16"], "Did you mean --config.model.variant?"),
+    ([QUICKSTART, "--output-dir=x"], "--workdir names the directory of a run."),
+    ([QUICKSTART, "--resume"], "start the same command again. Run with --help"),
+    ([QUICKSTART, "--eval"], "run python -m vit_jax.evaluate. Run with --help"),
+    ([QUICKSTART, "--siglip"], "Give --config=configs/siglip.py. Run with"),
     ([QUICKSTART, "--frob=3"], "flag 'frob'. Run with --help"),
     (
       [QUICKSTART, "--workdir=README.md"],

@@ -264,9 +264,8 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
     # absl exits with 1 after showing the output of --help.
     sys.exit(0)
   except flags.UnrecognizedFlagError as error:
-    key = key_suggestions.of_flag(f"{config_flag}.{error.flagname}", known)
-    hint = f" Did you mean --{key}?" if key else ""
-    sys.exit(_complain(f"{_ended(error)}{hint} {_HELP}"))
+    hint = key_suggestions.of_flag(f"{config_flag}.{error.flagname}", known)
+    sys.exit(_complain(" ".join(filter(None, (_ended(error), hint, _HELP)))))
   except flags.Error as error:
     sys.exit(_complain(f"{_ended(error)} {_HELP}"))
   except UserError as error:

@@ -33,6 +33,7 @@ KNOWN += [
     ("train.trackio", "log.to"),
     ("report_to", "log.to"),
     ("wandb.project", "log.project"),
+    ("input.data", "train.dataset"),
     ("run_name", "log.name"),
     ("sampler", "train.sampling"),
     ("train.weighted_sampler", "train.sampling"),

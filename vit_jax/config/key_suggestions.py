@@ -55,7 +55,7 @@ _ELSEWHERE = {
     "transforms",
     "pp",
   ),
-  "train.dataset": ("train_data", "dataset_type"),
+  "train.dataset": ("data", "train_data", "dataset_type"),
   "train.views": ("local_crops_number", "global_crops_scale"),
   "optimizer.name": ("opt", "optim", "optax_name"),
   "optimizer.eps": ("opt_eps",),
@@ -85,7 +85,7 @@ _ELSEWHERE = {
   "model.dtype": ("amp", "bf16", "fp16", "precision", "mixed_precision"),
   "model.stochastic_depth_rate": ("drop_path", "drop_path_rate"),
   "model.dropout_rate": ("dropout", "drop", "drop_rate"),
-  "model.variant": ("arch", "model_name"),
+  "model.variant": ("arch", "model", "model_name"),
   "objective.mixup_alpha": ("mixup", "mixup_alpha"),
   "objective.cutmix_alpha": ("cutmix", "cutmix_alpha"),
   "objective.mix_probability": ("mixup_prob",),
@@ -157,6 +157,29 @@ _ELSEWHERE = {
   "mesh.rules": ("sharding_strategy", "sharding_rules"),
   "optimizer.layer_decay": ("layer_decay", "layerwise_decay", "llrd"),
 }
+# Flags of others that no key of ours corresponds to.
+_NO_KEYS = {
+  "Resuming needs no flag: start the same command again.": (
+    "resume",
+    "auto_resume",
+    "resume_from_checkpoint",
+  ),
+  "To evaluate a checkpoint, run python -m vit_jax.evaluate.": (
+    "eval",
+    "evaluate",
+    "eval_only",
+    "do_eval",
+  ),
+  "Give --config=configs/siglip.py.": ("siglip",),
+  "--workdir names the directory of a run.": (
+    "output",
+    "output_dir",
+    "log_dir",
+    "logs",
+    "save_dir",
+  ),
+}
+_SENTENCES = {name: text for text, names in _NO_KEYS.items() for name in names}
 OURS = {name: key for key, names in _ELSEWHERE.items() for name in names}
 
 
@@ -207,7 +230,9 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def of_flag(name: str, known: Sequence[str]) -> str | None:
-  """Returns the known key that ends with the name or has it as a foreign name.
+  """Returns a sentence on the flag or key meant by a flag; None if unknown.
+
+  A key ends with the name or has it as a foreign name.
 
   Args:
     name: A flag that does not exist, with the prefix of keys: 'config.lr'; its
@@ -217,7 +242,8 @@ def of_flag(name: str, known: Sequence[str]) -> str | None:
   name = name.replace("-", "_")
   same = (key for key in known if _leaf(key) == _leaf(name))
   # A short one is nearer to what a flag might say: not of one evaluator.
-  return _foreign(name, known) or min(same, key=len, default=None)
+  key = _foreign(name, known) or min(same, key=len, default=None)
+  return f"Did you mean --{key}?" if key else _SENTENCES.get(_leaf(name))
 
 
 def _foreign(name: str, known: Sequence[str]) -> str | None:
