@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
 
     compile_cache.enable()
     config = initial_model.keep_attention(config, flags.FLAGS.workdir)
-    for piece in dry_run.describe(config, _compiled):
+    for piece in dry_run.describe(config, _compiled, flags.FLAGS.workdir):
       print(piece, end="", flush=True)
     return 0
   if not flags.FLAGS.workdir:

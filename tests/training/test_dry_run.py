@@ -8,6 +8,7 @@ from PIL import Image
 
 from tests import experiments
 from vit_jax.errors import UserError
+from vit_jax.train import train
 from vit_jax.training import dry_run, memory
 
 
@@ -114,3 +115,47 @@ def test_what_keeps_a_step_from_being_made_is_said_after_all_else():
       said.append(piece)  # noqa: PERF402 What came before counts.
   assert "duration  not known" in said[1]
   assert any("== Config ==" in piece for piece in said)
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+  made = tmp_path_factory.mktemp("run")
+  assert train(experiments.config(total_steps=2, evals={}), str(made)) == 0
+  return made
+
+
+def changes_of(directory):
+  return {path: path.stat().st_mtime_ns for path in directory.rglob("*")}
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {"seed": 1},
+    {"allow_change": "shcedule"},
+    {"ema_decay": 0.9, "allow_change": "ema_decay"},
+    {"train__dataset": "generated:classes=4,size=8,examples=65"},
+  ],
+)
+def test_it_refuses_what_a_start_would_refuse(workdir, changes):
+  config = experiments.config(**{"total_steps": 2, "evals": {}} | changes)
+  with pytest.raises(UserError) as start:
+    train(config, str(workdir))
+  before = changes_of(workdir)
+  with pytest.raises(UserError) as dry:
+    "".join(dry_run.describe(config, None, str(workdir)))
+  assert str(dry.value) == str(start.value)
+  assert changes_of(workdir) == before
+
+
+def test_it_says_where_a_run_would_resume(workdir):
+  changes = {"total_steps": 4, "allow_change": "total_steps", "evals": {}}
+  config = experiments.config(**changes)
+  text = "".join(dry_run.describe(config, None, str(workdir)))
+  assert "where the run was stopped, after step 2" in text
+
+
+def test_names_of_keys_that_may_change_are_checked_without_a_run():
+  config = experiments.config(allow_change="shcedule")
+  with pytest.raises(UserError, match="did you mean 'schedule'"):
+    "".join(dry_run.describe(config, None))

@@ -195,10 +195,7 @@ class CheckpointStore:
 
   def shapes(self, step: int) -> dict[str, tuple[int, ...]]:
     """Returns shapes of the arrays saved at `step` by path, without reading."""
-    path = buckets.absolute(self.path) / str(step) / "state"
-    with verification.reached(self.path):
-      saved = ocp.PyTreeCheckpointHandler().metadata(path).tree
-    return {name: tuple(x.shape) for name, x in trees.named_leaves(saved)}
+    return _shapes(buckets.absolute(self.path) / str(step))
 
   def restore(self, step: int, abstract_state: PyTree) -> PyTree:
     """Restores the state saved at `step`, sharded like `abstract_state`.
@@ -377,6 +374,28 @@ def read_params(
   if exported is None:
     return state[name]
   return exported(state[name], state.get("objective_state", {}))
+
+
+def read_description(
+  workdir: epath.PathLike, step: int
+) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+  """Reads the metadata of a checkpoint and the shapes of its arrays, by path.
+
+  It does not change the run's directory.
+
+  Raises:
+    UserError: The checkpoint cannot be reached.
+  """
+  path = buckets.absolute(workdir) / DIRECTORY / str(step)
+  with verification.reached(path.parent):
+    saved = ocp.JsonCheckpointHandler().restore(path / "metadata")
+  return saved, _shapes(path)
+
+
+def _shapes(path: epath.Path) -> dict[str, tuple[int, ...]]:
+  with verification.reached(path.parent):
+    saved = ocp.PyTreeCheckpointHandler().metadata(path / "state").tree
+  return {name: tuple(x.shape) for name, x in trees.named_leaves(saved)}
 
 
 def with_shardings(abstract: PyTree, shardings: PyTree) -> PyTree:

@@ -101,6 +101,24 @@ def has_whole(directory: epath.Path, last: int) -> bool:
   return any(not _damage(directory / str(step)) for step in reversed(steps))
 
 
+def latest_whole(directory: epath.Path) -> int | None:
+  """Returns the latest step that is intact; None if there are no steps.
+
+  A single process may call it. Nothing is moved.
+
+  Raises:
+    UserError: All steps are damaged, or they cannot be reached.
+  """
+  with reached(directory):
+    steps = steps_in(directory)
+    for step in reversed(steps):
+      if not manifest.damage(directory / str(step)):
+        return step
+  if steps:
+    check(directory, steps[-1])
+  return None
+
+
 def _steps_of_all(directory: epath.Path) -> list[int]:
   """Like `steps_in`, after checking that all processes see the same.
 

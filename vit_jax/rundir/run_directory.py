@@ -9,18 +9,12 @@ from typing import Any
 import jax
 from etils import epath
 
-from vit_jax import buckets, versions
+from vit_jax import buckets
 from vit_jax.checkpoint import resume
 from vit_jax.checkpoint.store import CheckpointStore, SaveError
 from vit_jax.errors import DivergedError, LostError, UserError
 from vit_jax.processes import agreement, liveness
-from vit_jax.rundir import (
-  initial_state,
-  run_length,
-  same_classes,
-  same_shapes,
-  same_workdir,
-)
+from vit_jax.rundir import initial_state, resuming, same_workdir
 from vit_jax.rundir.best_checkpoint import BestCheckpoint
 from vit_jax.rundir.contract import Run
 from vit_jax.rundir.position import Position
@@ -92,19 +86,9 @@ class RunDirectory:
     # Read before the step is compiled, which may take a while.
     self._start = initial_state.find(parts) if latest is None else None
     saved = None if latest is None else self.store.metadata(latest)
-    resume.check_allowed(self._metadata(), saved)
+    resume.check_allowed(resuming.metadata(parts), saved)
     if latest is not None:
-      same_classes.check(self.path, parts.facts.class_names)
-      resume.check_same(
-        saved,
-        self._metadata(),
-        allow_change=config.allow_change,
-        workdir=self.path,
-        misfits=same_shapes.misfits(
-          self.store.shapes(latest), parts.abstract_state
-        ),
-      )
-      run_length.check(self.path, latest, parts.total_steps)
+      resuming.check(self.path, parts, latest, saved, self.store.shapes(latest))
       self.first_step = latest
       self.position = Position.of(saved)
       self.evaluation_due = saved.get("evaluation_due", False)
@@ -129,7 +113,7 @@ class RunDirectory:
       described = resume.as_trained(saved, config)
       self._changed = saved.get(resume.CHANGED, [])
     elif saved is not None:
-      self._changed = resume.changed(saved, self._metadata())
+      self._changed = resume.changed(saved, resuming.metadata(parts))
     self.facts: dict[str, Any] = {resume.CHANGED: self._changed}
     if self._records:
       self._records.describe(described, is_over=self.is_over)
@@ -236,7 +220,7 @@ class RunDirectory:
     self._unsaved = None
     if self._records:
       self._records.upload()  # Lines up to a step precede its checkpoint.
-    metadata = self._metadata()
+    metadata = resuming.metadata(self._parts)
     metadata |= position.metadata() | {
       "evaluation_due": evaluation_due,
       resume.CHANGED: self._changed,
@@ -245,14 +229,6 @@ class RunDirectory:
       self.store.save(step, state, metadata)
     if self._records:
       self._records.saved(step, position)
-
-  def _metadata(self) -> dict[str, Any]:
-    return resume.metadata(
-      self._parts.config,
-      fingerprint=self._parts.facts.fingerprint,
-      versions=versions.installed(),
-      constants=self._parts.objective.constants.digests,
-    )
 
   @property
   def has_lines(self) -> bool:

@@ -13,7 +13,7 @@ from vit_jax.data import facts
 from vit_jax.data.sources import Source
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Evaluator
-from vit_jax.rundir import initial_state, progress
+from vit_jax.rundir import initial_state, progress, resuming
 from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.sharding import rules, table
 from vit_jax.training import evaluation, experiment, memory, summary, trial
@@ -26,6 +26,7 @@ _LONGEST_STEP = 20.0
 def describe(
   config: schema.Config,
   compiled: Callable[[experiment.Experiment], Callable[..., Any]] | None,
+  workdir: str | None = None,
 ) -> Iterator[str]:
   """Summarises the run, then describes config, parameters, batch and memory.
 
@@ -37,6 +38,7 @@ def describe(
     config: The experiment.
     compiled: Compiles the train step of an experiment; a few steps are run to
       estimate the duration on the available devices. None for no estimate.
+    workdir: Directory of the run, which is only read, or None.
 
   Yields:
     Pieces of the text, each consisting of whole lines, as they become known.
@@ -52,14 +54,15 @@ def describe(
   # Available data must suit the config.
   found = facts.of_source(config, source) if source else facts.find(config)[0]
   parts = experiment.build(config, found)
+  first_step = resuming.check_unopened(workdir, parts, has_data=not missing)
   with evaluation.errors_explained(config):
     evaluators = {} if missing else evaluation.build_evaluators(parts)
   bytes_of = memory.by_purpose(parts)
   needs = sum(bytes_of.values())
-  lines = summary.lines(parts, evaluators, needs=needs)
+  lines = summary.lines(parts, evaluators, first_step=first_step, needs=needs)
   yield "\n".join(["== Run ==", *lines, ""])
   # Compiling a step takes a while, and the rest may not fit.
-  start = _start(parts)
+  start = None if first_step else _start(parts)
   failure = None
   if compiled:
     try:

@@ -1,0 +1,86 @@
+"""Check that a run can resume from a checkpoint in its workdir."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epath
+
+from vit_jax import versions
+from vit_jax.checkpoint import resume, store, verification
+from vit_jax.rundir import run_length, same_classes, same_shapes
+from vit_jax.rundir.contract import Run
+
+
+def metadata(parts: Run) -> dict[str, Any]:
+  """Returns the metadata of a run that starts."""
+  return resume.metadata(
+    parts.config,
+    fingerprint=parts.facts.fingerprint,
+    versions=versions.installed(),
+    constants=parts.objective.constants.digests,
+  )
+
+
+def check(
+  workdir: epath.Path,
+  parts: Run,
+  step: int,
+  saved: Mapping[str, Any],
+  shapes: Mapping[str, tuple[int, ...]],
+  current: Mapping[str, Any] | None = None,
+) -> None:
+  """Checks that a run is the one that saved a checkpoint.
+
+  Args:
+    workdir: Directory of the run.
+    parts: Parts of the experiment.
+    step: Step of the checkpoint.
+    saved: Metadata of the checkpoint.
+    shapes: Shapes of its arrays, by path.
+    current: Metadata of the run that starts, if not those of `parts`.
+
+  Raises:
+    UserError: A key, the classes or the state differ, or the run would be
+      shorter than it is.
+  """
+  same_classes.check(workdir, parts.facts.class_names)
+  resume.check_same(
+    saved,
+    current or metadata(parts),
+    allow_change=parts.config.allow_change,
+    workdir=workdir,
+    misfits=same_shapes.misfits(shapes, parts.abstract_state),
+  )
+  run_length.check(workdir, step, parts.total_steps)
+
+
+def check_unopened(
+  workdir: epath.PathLike | None, parts: Run, *, has_data: bool
+) -> int:
+  """Does the checks of a start without changing the workdir.
+
+  Args:
+    workdir: Directory of the run, with or without checkpoints, or None.
+    parts: Parts of the experiment.
+    has_data: False if the training data cannot be compared.
+
+  Returns:
+    The step from which the run would resume, or 0.
+
+  Raises:
+    UserError: A start would be refused.
+  """
+  current = metadata(parts)
+  step = None
+  if workdir is not None:
+    directory = epath.Path(workdir) / store.DIRECTORY
+    step = verification.latest_whole(directory)
+  if step is None:
+    resume.check_allowed(current, None)
+    return 0
+  saved, shapes = store.read_description(workdir, step)
+  resume.check_allowed(current, saved)
+  if not has_data:
+    current["dataset_fingerprint"] = saved["dataset_fingerprint"]
+  check(epath.Path(workdir), parts, step, saved, shapes, current)
+  return step
