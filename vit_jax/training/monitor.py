@@ -68,6 +68,7 @@ class Monitor:
     self._hosts = SlowHosts()
     self._means = IntervalMeans({}, latest=parts.scalars)
     self._last_step = 0
+    self._has_learned = False
     self._is_doubted, self._num_warnings = False, 0
 
   def start(self) -> None:
@@ -128,6 +129,8 @@ class Monitor:
       self._recovery.not_finite(step, values, batch, state)
     if values["spike"]:
       self._recovery.spike(step, values)
+    had_learned = self._has_learned
+    self._has_learned |= bool(values["learning_rate"] > 0)
     del values["finite"], values["spike"], values["grad_finite"]
     self._means.add(
       {name: float(value) for name, value in values.items()}, finite=finite
@@ -139,7 +142,8 @@ class Monitor:
       return
     steps, self._last_step = step - self._last_step, step
     values = self._means.take()
-    self._warn(step, values)
+    if had_learned:  # Otherwise the network is still the initial one.
+      self._warn(step, values)
     line = {f"train/{name}": value for name, value in values.items()}
     line |= self._throughput.since_last(steps)
     step_seconds = (
