@@ -192,6 +192,25 @@ def test_a_run_that_is_to_go_on_does_so_with_an_alarm(
   assert summary(tmp_path)["status"] == "finished"
 
 
+def test_a_failed_save_that_ends_a_run_is_told_once(tmp_path, failing, caplog):
+  failing.add(6)
+  with pytest.raises(UserError, match="step 6 could not be saved"):
+    train(experiments.config(), str(tmp_path))
+  assert "could not be saved" not in caplog.text
+
+
+def test_a_failed_save_is_told_where_another_error_ends_the_run(
+  tmp_path, failing, caplog
+):
+  failing.add(2)
+  parts = experiments.build()
+  with pytest.raises(KeyError):
+    with RunDirectory(str(tmp_path), parts, Clock()) as directory:
+      directory.save(2, directory.restore_or_init(), Position())
+      raise KeyError
+  assert caplog.text.count("step 2 could not be saved") == 1
+
+
 @pytest.mark.parametrize("at_the_end", [False, True])
 @pytest.mark.parametrize(
   ("count", "error", "code"),

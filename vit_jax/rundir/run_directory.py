@@ -253,15 +253,15 @@ class RunDirectory:
 
   @contextlib.contextmanager
   def _alarm(self) -> Iterator[None]:
-    """Reports a failed save, and ends the run unless the config continues."""
+    """Ends the run if a save failed, or reports it if the config continues."""
     try:
       yield
     except SaveError as error:
       self._unsaved = error
-      self._tell(error)
       going_on = self._parts.config.checkpoint.on_save_error == "continue"
       if not going_on or jax.process_count() > 1:
         raise self._ending(error) from error
+      _logger.error("ALARM: %s", self._sentence(error))
 
   def _ending(self, error: SaveError) -> UserError:
     """Returns the error that ends the run; a restart may fix the network."""
@@ -272,9 +272,6 @@ class RunDirectory:
     if is_lost:
       return LostError(sentence)
     return UserError(f"{sentence} Fix that and start the same command again.")
-
-  def _tell(self, error: SaveError) -> None:
-    _logger.error("ALARM: %s", self._sentence(error))
 
   def _sentence(self, error: SaveError) -> str:
     before = [step for step in self.store.all_steps() if step < error.step]
@@ -319,7 +316,6 @@ class RunDirectory:
           self.store.close()
         except SaveError as error:
           self._unsaved = error
-          self._tell(error)
       if self._unsaved:
         problem = self._ending(self._unsaved)
       if self._records:
@@ -354,12 +350,18 @@ class RunDirectory:
   def __enter__(self) -> "RunDirectory":
     return self
 
-  def __exit__(self, kind: type | None, *unused: object) -> None:
+  def __exit__(
+    self, kind: type | None, cause: BaseException | None, *unused: object
+  ) -> None:
     """Finishes a run that an error ends: its saves and final status."""
     if kind is not None and not self._is_ending:
       diverged = issubclass(kind, DivergedError)
-      with contextlib.suppress(UserError):  # Already logged.
+      try:
         self.finish("diverged" if diverged else "failed")
+      except UserError as error:
+        # The error that ends the run is about to be told.
+        if self._unsaved and str(error) != str(cause):
+          _logger.error("ALARM: %s", error)
 
 
 def _kept_to_go_back(parts: Run) -> tuple[int, int] | None:
