@@ -31,7 +31,9 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     assert found.model == MODEL
 
 
-@pytest.mark.parametrize("name", ["x.pth", "x.npz", "x.safetensors"])
+@pytest.mark.parametrize(
+  "name", ["x.pth", "x.npz", "x.safetensors", "x.stablehlo"]
+)
 def test_a_workdir_may_be_named_like_a_file_of_weights(tmp_path, name):
   workdir = tmp_path / name
   runs.write(workdir, MODEL, {5: {"x": jnp.full(2, 5)}})

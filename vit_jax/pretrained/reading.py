@@ -74,7 +74,7 @@ def locate(path: str) -> tuple[epath.Path, int]:
     )
   if _is_step(where):
     return where.parent.parent, int(where.name)
-  if where.name.endswith(".stablehlo"):
+  if where.name.endswith(".stablehlo") and where.is_file():
     raise UserError(
       f"{path} is an exported program: it runs by jax.export alone"
       " (docs/tutorial.md), and its parameters cannot be read back. Give the"
