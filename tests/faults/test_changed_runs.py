@@ -63,6 +63,21 @@ def test_what_changed_is_named_before_anything_compiles(
       {"ema_decay": 0.9, "allow_change": "ema_decay"},
       "its training state would change (ema_params/",
     ),
+    (
+      {"ema_decay": 0.9, "allow_change": "ema_decay"},
+      "Changed by config.allow_change: ema_decay (was unset, is 0.9). The",
+    ),
+    (
+      {"faults__spike_zscore": None, "allow_change": "faults"},
+      "faults.spike_zscore (was 8.0, is unset)",
+    ),
+    (
+      {
+        "optimizer__layer_decay": 0.7,
+        "allow_change": "optimizer.layer_decay",
+      },
+      "optimizer.layer_decay (was unset, is 0.7)",
+    ),
   ],
 )
 def test_a_state_of_other_shapes_cannot_go_on_and_is_left_whole(

@@ -296,11 +296,11 @@ def check_same(
   different = differences(saved, current, allow_change)
   keys = [line.partition(":")[0] for line in different]
   # The suggested value must keep the keys that are already allowed.
-  every = [line.partition(":")[0] for line in differences(saved, current)]
+  every = differences(saved, current)
   allowed = [
     name
     for name in allowed_keys(allow_change)
-    if any(is_allowed(key, name) for key in every)
+    if any(is_allowed(line.partition(":")[0], name) for line in every)
   ] + keys
   advice = (
     "Use another --workdir, or resume regardless with"
@@ -331,7 +331,10 @@ def check_same(
       + f"\n{advice}"
     )
   if misfits:
-    raise UserError(advice)
+    pairs = (line.split(": ", 1) for line in every)
+    changes = ", ".join(f"{key} ({change})" for key, change in pairs)
+    named = f"Changed by config.allow_change: {changes}. " if changes else ""
+    raise UserError(named + advice)
 
 
 def _shown(value: Any) -> str:
