@@ -104,3 +104,15 @@ def test_pieces_of_the_training_set_change_nothing(hashed, encode, monkeypatch):
   )
   monkeypatch.setattr(duplicates, "_PIECE", 7)
   assert find(train, test) == expected
+
+
+def test_unreadable_images_are_named_in_every_piece(
+  hashed, encode, monkeypatch
+):
+  files = [encode(picture(seed)) for seed in range(10)]
+  files[2] = files[7] = b"text"
+  train = hashed("train", files)
+  monkeypatch.setattr(duplicates, "_PIECE", 4)
+  named = duplicates.names(train, hash_file.UNREADABLE)
+  assert named == train.source.names(np.array([2, 7]))
+  assert duplicates.names(train, hash_file.FLAT) == []

@@ -55,6 +55,34 @@ def test_features_are_those_of_the_reference(tmp_path, kind, prefix):
   assert relative_error(unit(found), wanted["image_embedding"]) < 1e-5
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_are_resized_as_in_the_network_of_both_towers(tmp_path, kind):
+  tower = files.read(alone(tmp_path / kind, kind, prefix="")).model
+  both = files.read(str(GOLDEN / f"huggingface_{kind}")).model
+  assert tower.pos_embedding_resize == both.pos_embedding_resize
+  assert tower.image_size == both.image_size
+
+
+@pytest.mark.parametrize("key", ["intermediate_size", "num_hidden_layers"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_of_another_tower_is_refused(tmp_path, kind, key):
+  path = alone(tmp_path / kind, kind, prefix="")
+  file = tmp_path / kind / "config.json"
+  file.write_text(json.dumps(json.loads(file.read_text()) | {key: 1000}))
+  with pytest.raises(UserError, match=f"{key} = 1000 is not"):
+    files.read(path)
+
+
+@pytest.mark.parametrize("act", ["gelu_new", "gelu_pytorch_tanh"])
+def test_names_of_one_activation_are_alike(tmp_path, act):
+  path = alone(tmp_path / "a", "siglip", prefix="")
+  file = tmp_path / "a" / "config.json"
+  file.write_text(
+    json.dumps(json.loads(file.read_text()) | dict(hidden_act=act))
+  )
+  assert files.read(path).model.gelu == "tanh"
+
+
 def test_the_projection_to_the_space_of_texts_is_left_out_and_said(tmp_path):
   keep = ("vision_model.", PROJECTION)
   both = alone(tmp_path / "a", "clip", prefix="vision_model.", keep=keep)
