@@ -290,9 +290,10 @@ def test_what_becomes_of_the_tokenizer_of_a_text_tower_is_said(
 )
 def test_what_timm_lacks_is_offered_as_a_directory(repo, tmp_path, dst, to):
   golden = str(repo / "tests" / "golden" / "huggingface_clip")
-  with pytest.raises(UserError, match="name without a suffix.*Hugging Face"):
+  offer = "name without a suffix, in the form 'huggingface'.*Hugging Face"
+  with pytest.raises(UserError, match=offer):
     convert.convert(golden, str(tmp_path / dst), to=to)
-  convert.convert(golden, str(tmp_path / "x"))
+  convert.convert(golden, str(tmp_path / "x"), to="huggingface")
   assert vit_jax.load(str(tmp_path / "x"))[0] == vit_jax.load(golden)[0]
 
 

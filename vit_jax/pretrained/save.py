@@ -182,8 +182,9 @@ def _advised(error: Unwritable, model: schema.Model) -> Unwritable:
     return error
   return Unwritable(
     error.reason,
-    "A name without a suffix is a directory of Hugging Face, which can hold"
-    " this network; so can a NAME.npz or a workdir.",
+    "A name without a suffix, in the form 'huggingface', is a directory of"
+    " Hugging Face, which can hold this network; so can a NAME.npz or a"
+    " workdir.",
   )
 
 
