@@ -68,6 +68,31 @@ def test_throughput_leaves_out_evaluation_and_saving(now):
   assert throughput.since_last(1)["perf/images_per_second"] == pytest.approx(32)
 
 
+def test_a_step_that_ended_during_a_wait_for_data_claims_no_more(now):
+  clock = timing.Clock()
+  throughput = timing.Throughput(
+    clock, batch_size=32, flops_per_step=1, device_kind="cpu", num_devices=1
+  )
+
+  def rate(*, waited):
+    throughput.ended(waited=waited)
+    return throughput.since_last(1)["perf/images_per_second"]
+
+  def dispatch(data):
+    spend(clock, now, "data", data)
+    spend(clock, now, "step", 0.125)
+    throughput.dispatched()
+
+  dispatch(0.125)
+  dispatch(0.125)  # Before the result of the first step is there.
+  spend(clock, now, "step", 1.5)
+  assert rate(waited=True) == 32 / 2
+  dispatch(3.875)  # The second step ends meanwhile.
+  assert rate(waited=False) == 32 / 4
+  # A save follows, for which the third step is asked for at once.
+  assert rate(waited=False) == 32 / (1.5 + 4)
+
+
 def test_utilization_is_left_out_where_the_peak_is_not_known(now):
   throughput = timing.Throughput(
     timing.Clock(),

@@ -48,6 +48,8 @@ class Throughput:
   A step ends when its result is there. If that was so before it was asked for,
   the step counts as ended when its dispatch returned: a device that waits for
   the host, or a host that is the device, has computed it by then or soon after.
+  If not even the step before had ended by then, it counts as ended only now.
+  Steps take at least the time between their dispatches.
 
   Args:
     clock: Clock of the run; its phases 'evaluate' and 'save' do not count.
@@ -74,6 +76,7 @@ class Throughput:
     known = topologies.find_accelerator(device_kind)
     self._peak = known.flops_per_device * num_devices if known else None
     self._last = self._end = self._mark()
+    self._last_dispatch = self._dispatch = self._end
     self._dispatched: collections.deque[tuple[float, float]] = (
       collections.deque()
     )
@@ -95,15 +98,17 @@ class Throughput:
     Args:
       waited: True if its result was waited for until now.
     """
-    dispatched = self._dispatched.popleft()
-    self._end = self._mark() if waited else dispatched
+    self._dispatch = self._dispatched.popleft()
+    waited |= self._dispatch < self._end
+    self._end = self._mark() if waited else self._dispatch
 
   def since_last(self, steps: int) -> dict[str, float]:
     """Returns the `perf/` metrics of the last `steps` steps."""
     mark = self._end
-    elapsed = max(mark[0] - self._last[0], 1e-9)
+    between = self._dispatch[0] - self._last_dispatch[0]
+    elapsed = max(mark[0] - self._last[0], between, 1e-9)
     waited = mark[1] - self._last[1]
-    self._last = mark
+    self._last, self._last_dispatch = mark, self._dispatch
     metrics = {
       "perf/images_per_second": steps * self._batch_size / elapsed,
       "perf/data_wait_fraction": min(waited / elapsed, 1.0),
