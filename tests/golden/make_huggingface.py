@@ -5,7 +5,7 @@ Each folder holds a tiny model with random parameters as the library saves it,
 and `expected.npz`: `images`, uint8 [b, h, w, 3], and `outputs`, float32, what
 the library makes of them; some have another pair for a larger image. Most
 parameters are kept in half precision, which is exact for the values that they
-have; `tests/test_golden_sizes.py` bounds the sizes. The tests need the folders
+have; `tests/test_tracked_files.py` bounds the sizes. The tests need the folders
 only. To make them again, with torch 2.13.0, transformers
 5.23.0 and timm 1.0.31:
 

@@ -1,8 +1,9 @@
-"""Small networks, their random parameters, and trees from files."""
+"""Small networks, their parameters and gradients, and trees from files."""
 
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vit_jax.config import named_sections
@@ -130,4 +131,21 @@ def assert_trees_close(left, right, rtol=1e-4, atol=1e-5):
     lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=atol),
     left,
     right,
+  )
+
+
+def assert_same_gradients(ours, plain, x):
+  """Compares the gradients of parameters and input of two networks."""
+  variables = plain.init(jax.random.key(0), x)
+
+  def gradients(network):
+    def loss(variables, x):
+      return jnp.sum(jnp.sin(network.apply(variables, x)))
+
+    return jax.grad(loss, argnums=(0, 1))(variables, x)
+
+  jax.tree.map(
+    lambda found, wanted: np.testing.assert_allclose(found, wanted, atol=1e-5),
+    gradients(ours),
+    gradients(plain),
   )

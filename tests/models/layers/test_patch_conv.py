@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.models.networks import assert_same_gradients
 from vit_jax.models.layers import placement
 from vit_jax.models.layers.patch_conv import PatchConv, patch_product
 
@@ -41,19 +42,8 @@ def test_the_layer_has_the_gradients_of_flaxs(platform):
   x = jnp.asarray(arrays()[0])
   ours = PatchConv(FEATURES, SIDE, nn.initializers.lecun_normal(), "float32")
   plain = nn.Conv(FEATURES, (SIDE, SIDE), (SIDE, SIDE), padding="VALID")
-  variables = plain.init(jax.random.key(0), x)
 
-  def gradients(network):
-    def loss(variables, x):
-      return jnp.sum(jnp.sin(network.apply(variables, x)))
-
-    return jax.grad(loss, argnums=(0, 1))(variables, x)
-
-  jax.tree.map(
-    lambda ours, theirs: np.testing.assert_allclose(ours, theirs, atol=1e-5),
-    gradients(ours),
-    gradients(plain),
-  )
+  assert_same_gradients(ours, plain, x)
 
 
 def test_tpus_alone_have_convolutions(platform):

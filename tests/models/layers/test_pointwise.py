@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.models.networks import assert_same_gradients
 from vit_jax.models.layers import placement, pointwise
 
 
@@ -32,19 +33,8 @@ def test_a_dense_layer_has_the_gradients_of_flax_alone(platform):
   x = jnp.asarray(arrays()[0])
   plain = nn.Dense(6)
   layer = nn.Dense(6, dot_general=pointwise.dot_general)
-  variables = plain.init(jax.random.key(0), x)
 
-  def gradients(network):
-    def loss(variables, x):
-      return jnp.sum(jnp.sin(network.apply(variables, x)))
-
-    return jax.grad(loss, argnums=(0, 1))(variables, x)
-
-  jax.tree.map(
-    lambda ours, theirs: np.testing.assert_allclose(ours, theirs, atol=1e-5),
-    gradients(layer),
-    gradients(plain),
-  )
+  assert_same_gradients(layer, plain, x)
 
 
 def test_tpus_alone_have_convolutions(platform):

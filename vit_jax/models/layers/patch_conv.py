@@ -61,7 +61,10 @@ def strided_conv(
   kernel: Float[Array, "p p c k"],
   precision: jax.lax.PrecisionLike = None,
 ) -> Float[Array, "b y x k"]:
-  """`patch_product` by a convolution, on any device."""
+  """`patch_product` as a convolution on any device.
+
+  `precision` is that of float32 products, as in `jax.lax`.
+  """
   product = jax.lax.conv_general_dilated(
     x,
     kernel,

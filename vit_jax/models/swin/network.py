@@ -125,14 +125,15 @@ class PatchMerging(nn.Module):
     return reduction(norm(x)) if self.version == 1 else norm(reduction(x))
 
 
-def _join_places(x: Array) -> Array:
-  """The channels of 2 x 2 places side by side, (b, h, w, c) to (b, y, x, 4c).
+def _join_places(x: Float[Array, "b h w c"]) -> Float[Array, "b y x k"]:
+  """The channels of 2 x 2 places side by side, k = 4 c.
 
   Published with the places of a column next to each other.
   """
   batch, height, width, channels = x.shape
   if placement.platform() == "tpu":
-    # A product with ones moves channels much faster, and is exact.
+    # A product with ones moves channels much faster. It is exact, in float32
+    # with the highest precision.
     ones = jnp.eye(4 * channels, dtype=x.dtype).reshape(2, 2, channels, -1)
     return strided_conv(x, ones.swapaxes(0, 1), jax.lax.Precision.HIGHEST)
   x = x.reshape(batch, height // 2, 2, width // 2, 2, channels)
