@@ -55,7 +55,7 @@ def write_shard(path: str, shard: int, count: int) -> int:
   if "array_record" in path:
     from array_record.python import array_record_module
 
-    from vit_jax.data import array_record_files
+    from vit_jax.data.tfds import array_record_files
 
     writer = array_record_module.ArrayRecordWriter(
       path, array_record_files.WRITER_OPTIONS

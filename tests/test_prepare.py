@@ -15,7 +15,8 @@ from PIL import Image
 import vit_jax
 from tests.data.building import pictures
 from tests.weights.published import GOLDEN
-from vit_jax.data import checksums, sources, tfds_prepare
+from vit_jax.data import checksums, sources
+from vit_jax.data.tfds import preparation
 from vit_jax.errors import UserError
 
 HOME = os.path.expanduser("~")
@@ -76,7 +77,7 @@ class Failing(TinyPictures):
 def test_new_dataset_is_written_as_uncompressed_array_record(tmp_path):
   from array_record.python import array_record_module
 
-  line = tfds_prepare.prepare("tiny_pictures", str(tmp_path))
+  line = preparation.prepare("tiny_pictures", str(tmp_path))
   directory = tmp_path / "tiny_pictures/1.0.0"
   assert line == (
     f"tiny_pictures/1.0.0 is ready in {directory} as array_record: train 9."
@@ -92,7 +93,7 @@ def test_new_dataset_is_written_as_uncompressed_array_record(tmp_path):
 
 def test_tfrecord_files_that_are_there_are_indexed(tmp_path):
   TinyPictures(data_dir=tmp_path, file_format="tfrecord").download_and_prepare()
-  line = tfds_prepare.prepare("tiny_pictures:1.0.0", str(tmp_path))
+  line = preparation.prepare("tiny_pictures:1.0.0", str(tmp_path))
   assert line.endswith("as tfrecord: train 9.")
   assert list(tmp_path.rglob("*train*.offsets.npy"))
 
@@ -101,17 +102,17 @@ def test_unknown_dataset_names_the_nearest(tmp_path):
   with pytest.raises(
     UserError, match="no dataset 'tiny_picture'. Did you mean"
   ):
-    tfds_prepare.prepare("tiny_picture", str(tmp_path))
+    preparation.prepare("tiny_picture", str(tmp_path))
 
 
 def test_unknown_version_is_a_sentence(tmp_path):
   with pytest.raises(UserError, match="at version 9.9.9, only: 1.0.0"):
-    tfds_prepare.prepare("tiny_pictures:9.9.9", str(tmp_path))
+    preparation.prepare("tiny_pictures:9.9.9", str(tmp_path))
 
 
 def test_files_to_fetch_by_hand_are_asked_for(tmp_path):
   with pytest.raises(UserError) as error:
-    tfds_prepare.prepare("fetched_by_hand", str(tmp_path))
+    preparation.prepare("fetched_by_hand", str(tmp_path))
   message = str(error.value)
   assert message.startswith("pictures.zip of fetched_by_hand/1.0.0 must be")
   assert f"put into {tmp_path}/downloads/manual" in message
@@ -124,7 +125,7 @@ def test_archives_that_are_missing_beside_others_are_warned_of(
   manual = tmp_path / "downloads/manual"
   manual.mkdir(parents=True)
   (manual / "others.zip").touch()
-  tfds_prepare.prepare("fetched_by_hand", str(tmp_path))
+  preparation.prepare("fetched_by_hand", str(tmp_path))
   assert f"pictures.zip is not in {manual}" in caplog.text
 
 
@@ -140,7 +141,7 @@ def test_imagenet_says_where_its_archives_must_lie(tmp_path):
 
 
 def test_downloaded_datasets_have_checksums(tmp_path):
-  tfds_prepare.prepare("tiny_pictures", str(tmp_path))
+  preparation.prepare("tiny_pictures", str(tmp_path))
   (path,) = tmp_path.glob("tiny_pictures/1.0.0/*array_record*")
   files = checksums.read(epath.Path(path.parent))
   assert files == {path.name: checksums.of_file(path)}
@@ -148,7 +149,7 @@ def test_downloaded_datasets_have_checksums(tmp_path):
 
 def test_failed_preparation_is_a_sentence_and_leaves_nothing(tmp_path):
   with pytest.raises(UserError, match="ConnectionError: .*no route to host"):
-    tfds_prepare.prepare("failing", str(tmp_path))
+    preparation.prepare("failing", str(tmp_path))
   assert not list(tmp_path.rglob("*.json"))
 
 

@@ -43,13 +43,12 @@ import numpy as np
 from absl import flags
 
 from vit_jax import command_line, records, truncate
-from vit_jax.data import (
+from vit_jax.data import sources, splits
+from vit_jax.data.deduplication import (
   duplicates,
   exclusion,
   hash_file,
   perceptual_hash,
-  sources,
-  splits,
 )
 from vit_jax.errors import UserError
 from vit_jax.paper import vtab

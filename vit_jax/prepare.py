@@ -49,7 +49,8 @@ import numpy as np
 from absl import flags
 
 from vit_jax import command_line
-from vit_jax.data import folder, sources, substitutes, tfds_directory
+from vit_jax.data import folder, sources, substitutes
+from vit_jax.data.tfds import dataset_directory
 from vit_jax.errors import UserError
 from vit_jax.rundir.progress import CountProgress
 
@@ -349,8 +350,8 @@ def _path(given: str | None) -> str | None:
 def _train_command(built) -> str:
   """Returns a command that trains on a new dataset with shipped settings."""
   home = built.directory.parent.parent
-  plain = tfds_directory.DatasetName(built.name.name)
-  is_newest = tfds_directory.find(plain, home) == built.directory
+  plain = dataset_directory.DatasetName(built.name.name)
+  is_newest = dataset_directory.find(plain, home) == built.directory
   places = [f"--config.data_dir={home}", f"--workdir=runs/{built.name.name}"]
   words = [f"--config.train.dataset={plain if is_newest else built.name}"]
   if flags.FLAGS.unlabelled:
@@ -401,9 +402,9 @@ def _prepare(dataset: str, data_dir: str | None) -> str:
     if "text" in source.features:
       contents += " with captions"
     return f"{dataset} {is_ready}: {contents}."
-  from vit_jax.data import tfds_prepare
+  from vit_jax.data.tfds import preparation
 
-  return tfds_prepare.prepare(dataset, data_dir)
+  return preparation.prepare(dataset, data_dir)
 
 
 def _open(
@@ -440,9 +441,9 @@ def _check_files(dataset: str) -> None:
     return
   from vit_jax.data import checksums
 
-  directory = tfds_directory.require(
-    tfds_directory.DatasetName.parse(dataset),
-    tfds_directory.resolve_data_dir(flags.FLAGS.data_dir),
+  directory = dataset_directory.require(
+    dataset_directory.DatasetName.parse(dataset),
+    dataset_directory.resolve_data_dir(flags.FLAGS.data_dir),
   )
   files = checksums.read(directory)
   if files is None:

@@ -21,7 +21,8 @@ from etils import epath
 
 from vit_jax import buckets, checks, command_line
 from vit_jax.config import main_evaluator, schema
-from vit_jax.data import sources, tfds_directory
+from vit_jax.data import sources
+from vit_jax.data.tfds import dataset_directory
 from vit_jax.errors import UserError
 from vit_jax.paper import vtab
 from vit_jax.suggestions import did_you_mean
@@ -158,15 +159,15 @@ def _is_absent(config: schema.Config) -> bool:
   dataset = config.train.dataset
   if sources.is_built_in(dataset):
     return False
-  name = tfds_directory.DatasetName.parse(dataset)
-  home = tfds_directory.resolve_data_dir(config.data_dir)
-  return tfds_directory.find(name, home) is None
+  name = dataset_directory.DatasetName.parse(dataset)
+  home = dataset_directory.resolve_data_dir(config.data_dir)
+  return dataset_directory.find(name, home) is None
 
 
 def _advice(configs: Mapping[str, schema.Config], absent: Sequence[str]) -> str:
   """Returns commands that prepare the absent datasets."""
   datasets = dict.fromkeys(configs[task].train.dataset for task in absent)
-  home = tfds_directory.resolve_data_dir(configs[absent[0]].data_dir)
+  home = dataset_directory.resolve_data_dir(configs[absent[0]].data_dir)
   commands = [
     f"  python -m vit_jax.prepare {dataset} --data_dir={home}"
     for dataset in datasets

@@ -11,8 +11,9 @@ from PIL import Image
 
 from tests import experiments
 from vit_jax import checks
-from vit_jax.data import exclusion, facts, sources
+from vit_jax.data import facts, sources
 from vit_jax.data.balanced_order import BalancedOrder
+from vit_jax.data.deduplication import exclusion
 from vit_jax.errors import UserError
 
 

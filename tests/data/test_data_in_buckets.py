@@ -10,9 +10,10 @@ import pytest
 from tests import rough_server
 from tests.buckets import filesystem
 from vit_jax import buckets
-from vit_jax.data import captions, folder, sources, webdataset
-from vit_jax.data.array_record_files import ArrayRecordFiles
-from vit_jax.data.tfrecord_files import TFRecordFiles
+from vit_jax.data import captions, folder, sources
+from vit_jax.data.tfds.array_record_files import ArrayRecordFiles
+from vit_jax.data.tfds.tfrecord_files import TFRecordFiles
+from vit_jax.data.webdataset import source as webdataset
 from vit_jax.errors import UserError
 
 

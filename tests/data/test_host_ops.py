@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from vit_jax.data import host_ops, photometric, spec
+from vit_jax.data import host_ops, spec
+from vit_jax.data.augmentation import photometric
 from vit_jax.data.features import View
 
 OPS = "decode|random_resized_crop(8)|color_jitter(0.4,0.4,0.2,0.1)"

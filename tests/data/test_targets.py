@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from vit_jax.data import exclusion, sources, targets
+from vit_jax.data import sources, targets
+from vit_jax.data.deduplication import exclusion
 from vit_jax.errors import UserError
 
 

@@ -19,7 +19,7 @@ from tests.models.networks import (
 )
 from vit_jax import registry
 from vit_jax.config import schema
-from vit_jax.data import masks
+from vit_jax.data.segmentation import masks
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build, contract, linear_segmentation
 from vit_jax.models import build as models_build

@@ -28,9 +28,9 @@ import pyarrow as pa, pyarrow.parquet as pq
 import tensorflow as tf
 from array_record.python import array_record_module
 from vit_jax.data import sources
-from vit_jax.data.array_record_files import ArrayRecordFiles
-from vit_jax.data.row_groups import RowGroups
-from vit_jax.data.tfrecord_files import TFRecordFiles
+from vit_jax.data.tfds.array_record_files import ArrayRecordFiles
+from vit_jax.data.huggingface.row_groups import RowGroups
+from vit_jax.data.tfds.tfrecord_files import TFRecordFiles
 
 root, ids = sys.argv[1], np.arange(24)
 rng = np.random.default_rng(0)

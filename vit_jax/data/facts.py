@@ -11,13 +11,13 @@ from vit_jax.config import schema
 from vit_jax.data import (
   balanced_order,
   caption_tokens,
-  exclusion,
   features,
   sources,
   splits,
   targets,
 )
 from vit_jax.data.balanced_order import BalancedOrder
+from vit_jax.data.deduplication import exclusion
 from vit_jax.data.digits import sizes as digits_sizes
 from vit_jax.data.features import Features
 from vit_jax.data.sources import Source

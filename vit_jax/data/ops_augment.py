@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from vit_jax.data import photometric, rand_augment
+from vit_jax.data.augmentation import photometric, rand_augment
 from vit_jax.data.ops_image import Image, Positive, Size, Tensor, resize_pixels
 from vit_jax.data.registry import register
 from vit_jax.data.tf_import import tf

@@ -24,11 +24,11 @@ from vit_jax.suggestions import did_you_mean
 _MODULES = {
   "captions": ("vit_jax.data.captions", False),
   "csv": ("vit_jax.data.labels_csv", True),
-  "datasets": ("vit_jax.data.datasets_source", True),
+  "datasets": ("vit_jax.data.huggingface.source", True),
   "digits": ("vit_jax.data.digits.source", False),
   "folder": ("vit_jax.data.folder", True),
   "generated": ("vit_jax.data.generated", True),
-  "webdataset": ("vit_jax.data.webdataset", True),
+  "webdataset": ("vit_jax.data.webdataset.source", True),
 }
 # Datasets included in the package or drawn on demand.
 _OF_NO_FILES = ("digits", "generated")
@@ -275,7 +275,7 @@ def open_source(
   if kind in _MODULES:
     module = importlib.import_module(_MODULES[kind][0])
   else:
-    module = importlib.import_module("vit_jax.data.tfds_source")
+    module = importlib.import_module("vit_jax.data.tfds.source")
     arguments = dataset
   return module.open_source(
     arguments,

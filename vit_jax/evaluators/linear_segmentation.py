@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax import registry, rngs
 from vit_jax.config import schema
-from vit_jax.data import mask_batches, masks
-from vit_jax.data.masks import MaskFolder
+from vit_jax.data.segmentation import mask_batches, masks
+from vit_jax.data.segmentation.masks import MaskFolder
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, joined_maps, segmentation_metrics
 from vit_jax.evaluators.segmentation_training import Head, State

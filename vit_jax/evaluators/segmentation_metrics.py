@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt8
 
-from vit_jax.data.mask_files import IGNORED
+from vit_jax.data.segmentation.mask_files import IGNORED
 
 
 def counts(

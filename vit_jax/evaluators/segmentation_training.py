@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, UInt8
 
-from vit_jax.data.mask_files import IGNORED
+from vit_jax.data.segmentation.mask_files import IGNORED
 
 _KERNEL_STDDEV = 0.01
 _BATCH_NORM_EPSILON = 1e-5

@@ -18,7 +18,7 @@ from etils import epath
 
 from vit_jax import registry
 from vit_jax.config import names, pixels, schema
-from vit_jax.data import datasets_names
+from vit_jax.data.huggingface import dataset_names
 from vit_jax.weights import flat, training_record
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.markup import code, plain, shortened
@@ -183,7 +183,7 @@ def _hub_id(dataset: str) -> str | None:
   """Returns the hub's name for a dataset; None for a user's own."""
   if dataset.startswith(_OF_HUB):
     arguments = dataset.removeprefix(_OF_HUB)
-    found = datasets_names.parse(arguments)
+    found = dataset_names.parse(arguments)
     is_path = found is None or "/" not in found.name
     return None if is_path or os.path.isdir(arguments) else found.name
   name = dataset.split(":")[0].split("/")[0]

@@ -12,8 +12,9 @@ import tensorflow_datasets as tfds
 from etils import epath
 
 from tests.data.building import pictures
-from vit_jax.data import checksums, order, tfds_directory
+from vit_jax.data import checksums, order
 from vit_jax.data.building import build, shards
+from vit_jax.data.tfds import dataset_directory
 from vit_jax.errors import UserError
 
 
@@ -173,8 +174,8 @@ def _killed_after(count, data_dir, photos, **options):
 
 def test_a_part_is_no_dataset_and_the_rest_makes_it_one(photos, made, tmp_path):
   _killed_after(3, tmp_path, photos)
-  name = tfds_directory.DatasetName("toy")
-  assert tfds_directory.find(name, epath.Path(tmp_path)) is None
+  name = dataset_directory.DatasetName("toy")
+  assert dataset_directory.find(name, epath.Path(tmp_path)) is None
   built = pictures.make(tmp_path, photos, num_shards=4)
   assert pictures.contents(built.directory) == pictures.contents(
     made / "toy/1.0.0"

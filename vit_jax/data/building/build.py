@@ -31,9 +31,10 @@ import numpy as np
 from etils import epath
 
 from vit_jax import buckets, records, truncate
-from vit_jax.data import checksums, order, parallel, tfds_directory
+from vit_jax.data import checksums, order, parallel
 from vit_jax.data.building import inputs, metadata, shards
 from vit_jax.data.building.contract import Inputs
+from vit_jax.data.tfds import dataset_directory
 from vit_jax.errors import UserError
 
 DEFAULT_VERSION = "1.0.0"
@@ -64,7 +65,7 @@ class Built:
     was_there: True if nothing had to be written.
   """
 
-  name: tfds_directory.DatasetName
+  name: dataset_directory.DatasetName
   directory: epath.Path
   splits: Mapping[str, int]
   max_labels: int
@@ -118,7 +119,7 @@ def build(
     UserError: The input or its images cannot be used, another dataset exists
       there, or it cannot be written.
   """
-  name, home = _name(dataset), tfds_directory.resolve_data_dir(data_dir)
+  name, home = _name(dataset), dataset_directory.resolve_data_dir(data_dir)
   if "://" in str(home):
     raise UserError(
       f"--data_dir={home} is in a bucket, where ArrayRecord files cannot be"
@@ -174,8 +175,8 @@ def build(
   )
 
 
-def _name(dataset: str) -> tfds_directory.DatasetName:
-  name = tfds_directory.DatasetName.parse(dataset)
+def _name(dataset: str) -> dataset_directory.DatasetName:
+  name = dataset_directory.DatasetName.parse(dataset)
   if name.config:
     raise UserError(
       f"Dataset {dataset!r}: what is made by --from has no configurations;"
@@ -190,7 +191,7 @@ def default_num_shards(num_examples: int) -> int:
 
 
 def _plan(
-  name: tfds_directory.DatasetName, found: Inputs, num_shards: int | None
+  name: dataset_directory.DatasetName, found: Inputs, num_shards: int | None
 ) -> dict[str, Any]:
   """Returns everything that the bytes of the shards depend on, as JSON."""
   counts = {n: split.num_examples for n, split in sorted(found.splits.items())}
@@ -221,7 +222,7 @@ def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 class _Job:
   """A dataset to write: its name, place, source and plan."""
 
-  name: tfds_directory.DatasetName
+  name: dataset_directory.DatasetName
   target: epath.Path
   inputs: Inputs
   plan: Mapping[str, Any]

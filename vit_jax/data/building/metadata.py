@@ -7,7 +7,7 @@ from etils import epath
 from vit_jax.data.building.contract import Inputs
 from vit_jax.data.building.shards import Shard
 from vit_jax.data.tf_import import tf
-from vit_jax.data.tfds_directory import DatasetName
+from vit_jax.data.tfds.dataset_directory import DatasetName
 
 
 def shard_name(name: DatasetName, split: str, shard: int, count: int) -> str:

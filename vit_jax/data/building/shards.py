@@ -5,8 +5,9 @@ import os
 from collections.abc import Sequence
 
 from vit_jax import records
-from vit_jax.data import array_record_files, checksums, integrity, parallel
+from vit_jax.data import checksums, integrity, parallel
 from vit_jax.data.building.contract import Readable
+from vit_jax.data.tfds import array_record_files
 
 # Other threads can run during reading and decoding.
 _THREADS = 4

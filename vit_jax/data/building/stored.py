@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from vit_jax.data import sources, webdataset
+from vit_jax.data import sources
 from vit_jax.data.building.contract import Inputs, Readable, Split
+from vit_jax.data.webdataset import source as webdataset
 from vit_jax.errors import UserError
 
 # Bad records are named all together on writing, and damaged files before.

@@ -7,24 +7,22 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax.data import tfds_directory, tfds_source
+from vit_jax.data.tfds import dataset_directory, source
 from vit_jax.errors import UserError
 
-_NAME = tfds_directory.DatasetName("digits", version="1.0.0")
+_NAME = dataset_directory.DatasetName("digits", version="1.0.0")
 
 
 def open_source(
   arguments: str, split: str, *, data_dir: str | None, **options: Any
-) -> tfds_source.TFDSSource:
+) -> source.TFDSSource:
   """Opens `digits`; see `vit_jax.data.sources.open_source`.
 
   Raises:
     UserError: The dataset does not exist and `data_dir` cannot be written.
   """
   prepare(data_dir)
-  return tfds_source.open_source(
-    str(_NAME), split, data_dir=data_dir, **options
-  )
+  return source.open_source(str(_NAME), split, data_dir=data_dir, **options)
 
 
 def prepare(data_dir: str | None) -> epath.Path:
@@ -36,9 +34,9 @@ def prepare(data_dir: str | None) -> epath.Path:
   Raises:
     UserError: `data_dir` cannot be written.
   """
-  home = tfds_directory.resolve_data_dir(data_dir)
+  home = dataset_directory.resolve_data_dir(data_dir)
   target = home / _NAME.name / _NAME.version
-  if tfds_directory.find(_NAME, home):
+  if dataset_directory.find(_NAME, home):
     return target
   try:
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +44,7 @@ def prepare(data_dir: str | None) -> epath.Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
       _build(scratch).rename(target)
   except OSError as error:
-    if not tfds_directory.find(_NAME, home):
+    if not dataset_directory.find(_NAME, home):
       raise UserError(
         f"The digits dataset cannot be written to {home}"
         f" ({error.strerror or error}); set config.data_dir to a directory"

@@ -1,0 +1,1 @@
+"""Augmentations of images in TensorFlow."""

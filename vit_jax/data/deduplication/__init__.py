@@ -1,0 +1,1 @@
+"""Near-duplicate images: hashes, search and exclusion."""

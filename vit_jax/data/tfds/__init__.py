@@ -1,0 +1,1 @@
+"""Datasets of TensorFlow Datasets, stored on disk."""

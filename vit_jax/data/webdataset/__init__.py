@@ -1,0 +1,1 @@
+"""Tar files in webdataset's format."""
