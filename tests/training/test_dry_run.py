@@ -155,6 +155,39 @@ def test_it_says_where_a_run_would_resume(workdir):
   assert "where the run was stopped, after step 2" in text
 
 
+def test_only_what_is_left_of_a_run_is_estimated(workdir):
+  changes = {"total_steps": 4, "allow_change": "total_steps"}
+  config = experiments.config(**changes)
+  run, duration, *_ = dry_run.describe(config, compiled, str(workdir))
+  assert "4 steps of 16 images, 1 epoch" in run
+  assert "here: the remaining 2 steps of " in duration
+  assert duration.endswith(" and 2 evaluations\n")
+
+
+def test_nothing_is_timed_if_nothing_is_left(workdir):
+  config = experiments.config(total_steps=2, evals={})
+  text = "".join(dry_run.describe(config, pytest.fail, str(workdir)))
+  assert "at step 2 of 2 already; nothing is left to train" in text
+  assert "duration" not in text
+
+
+def test_it_says_that_a_run_was_stopped_early(tmp_path):
+  config = experiments.config(
+    schedule__base_lr=1e-60,  # No float32: nothing changes.
+    evals__test__every_steps=1,
+    checkpoint__keep_best="test/top1",
+    early_stopping=2,
+  )
+  assert train(config, str(tmp_path)) == 0
+  text = "".join(dry_run.describe(config, pytest.fail, str(tmp_path)))
+  assert "at step 3, where it was stopped early; nothing is left" in text
+  assert "duration" not in text
+  patient = config.model_copy(update={"early_stopping": 3})
+  text = "".join(dry_run.describe(patient, compiled, str(tmp_path)))
+  assert "where the run was stopped, after step 3" in text
+  assert "here: the remaining 3 steps of" in text
+
+
 def test_names_of_keys_that_may_change_are_checked_without_a_run():
   config = experiments.config(allow_change="shcedule")
   with pytest.raises(UserError, match="did you mean 'schedule'"):

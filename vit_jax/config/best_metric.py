@@ -104,3 +104,9 @@ def best_of(metric: Metric, values: Measured) -> "Best | None":
     return None
   step, value = ranked[0]
   return Best(step, value, sum(other > step for other, _ in values))
+
+
+def is_in_vain(config: schema.Config, best: Best | None) -> bool:
+  """Tells if `config.early_stopping` evaluations were no better."""
+  patience = config.early_stopping
+  return patience is not None and best is not None and best.since >= patience

@@ -35,14 +35,13 @@ class BestCheckpoint:
     self._named = config.checkpoint.keep_best
     self._metric = best_metric.find(config)
     self._store = store
-    self._patience = config.early_stopping
+    self._config = config
     self._measured: list[tuple[int, float | None]] = []
 
   @property
   def is_in_vain(self) -> bool:
     """Returns True after `config.early_stopping` evaluations of no progress."""
-    patience, best = self._patience, self.best
-    return patience is not None and bool(best) and best.since >= patience
+    return best_metric.is_in_vain(self._config, self.best)
 
   def find(self, metrics: epath.Path | None) -> None:
     """Finds the best evaluation before the step from which the run resumes.

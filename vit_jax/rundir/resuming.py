@@ -5,8 +5,9 @@ from typing import Any
 
 from etils import epath
 
-from vit_jax import versions
+from vit_jax import records, versions
 from vit_jax.checkpoint import resume, store, verification
+from vit_jax.config import best_metric, evaluator_declarations, schema
 from vit_jax.rundir import run_length, same_classes, same_shapes
 from vit_jax.rundir.contract import Run
 
@@ -56,7 +57,7 @@ def check(
 
 def check_unopened(
   workdir: epath.PathLike | None, parts: Run, *, has_data: bool
-) -> int:
+) -> tuple[int, bool]:
   """Does the checks of a start without changing the workdir.
 
   Args:
@@ -65,7 +66,8 @@ def check_unopened(
     has_data: False if the training data cannot be compared.
 
   Returns:
-    The step from which the run would resume, or 0.
+    The step from which the run would resume, or 0, and whether no step would be
+    left to train.
 
   Raises:
     UserError: A start would be refused.
@@ -77,10 +79,35 @@ def check_unopened(
     step = verification.latest_whole(directory)
   if step is None:
     resume.check_allowed(current, None)
-    return 0
+    return 0, False
   saved, shapes = store.read_description(workdir, step)
   resume.check_allowed(current, saved)
   if not has_data:
     current["dataset_fingerprint"] = saved["dataset_fingerprint"]
   check(epath.Path(workdir), parts, step, saved, shapes, current)
-  return step
+  is_over = step >= parts.total_steps or _stopped_early(
+    epath.Path(workdir), parts.config, step, saved
+  )
+  return step, is_over
+
+
+def _stopped_early(
+  workdir: epath.Path,
+  config: schema.Config,
+  step: int,
+  saved: Mapping[str, Any],
+) -> bool:
+  """Tells if early stopping ended a run at `step`, as its records say."""
+  metric, path = best_metric.find(config), workdir / "metrics.jsonl"
+  if metric is None or not path.exists():
+    return False
+  lines = [x for x in records.read_lines(path) if x["step"] <= step]
+  best = best_metric.best_of(metric, best_metric.measured(metric, lines))
+  prefixes = evaluator_declarations.prefixes(config)
+  evaluated = any(
+    line["step"] == step and name.startswith(prefixes)
+    for line in lines
+    for name in line
+  )
+  is_due = saved.get("evaluation_due", False) and not evaluated
+  return best_metric.is_in_vain(config, best) and not is_due

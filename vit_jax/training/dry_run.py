@@ -54,19 +54,24 @@ def describe(
   # Available data must suit the config.
   found = facts.of_source(config, source) if source else facts.find(config)[0]
   parts = experiment.build(config, found)
-  first_step = resuming.check_unopened(workdir, parts, has_data=not missing)
+  first_step, is_over = resuming.check_unopened(
+    workdir, parts, has_data=not missing
+  )
   with evaluation.errors_explained(config):
     evaluators = {} if missing else evaluation.build_evaluators(parts)
   bytes_of = memory.by_purpose(parts)
   needs = sum(bytes_of.values())
-  lines = summary.lines(parts, evaluators, first_step=first_step, needs=needs)
+  lines = summary.lines(
+    parts, evaluators, first_step=first_step, is_over=is_over, needs=needs
+  )
   yield "\n".join(["== Run ==", *lines, ""])
   # Compiling a step takes a while, and the rest may not fit.
   start = None if first_step else _start(parts)
   failure = None
-  if compiled:
+  if compiled and not is_over:
     try:
-      yield _duration(parts, compiled, evaluators, source, needs) + "\n"
+      text = _duration(parts, compiled, evaluators, source, needs, first_step)
+      yield text + "\n"
     except UserError as error:
       yield "duration  not known, as a step could not be made\n"
       failure = error  # Everything else is reported first.
@@ -121,12 +126,15 @@ def _duration(
   evaluators: Mapping[str, Evaluator],
   source: Source | None,
   needs: int,
+  first_step: int,
 ) -> str:
-  """Estimates in one line the duration of the run on the available devices."""
-  steps = f"{parts.total_steps:,} steps of"
+  """Estimates in one line the time left on the available devices."""
+  left = parts.total_steps - first_step
+  rest = "the remaining " if first_step else ""
+  steps = f"{rest}{left:,} step{'s' * (left != 1)} of"
   shortest, free = trial.shortest_step(parts), summary.free_memory()
   if shortest > _LONGEST_STEP or (free is not None and needs > free):
-    least = progress.format_duration(parts.total_steps * shortest)
+    least = progress.format_duration(left * shortest)
     return (
       f"duration  at least {least} here: {steps} {shortest:.3g} s, if all"
       " products ran at the highest rate of these devices"
@@ -135,12 +143,12 @@ def _duration(
     seconds = trial.time_step(parts, compiled(parts), source)
   forecast = Forecast(parts)
   forecast.expect(evaluators)
-  whole = progress.format_duration(forecast.seconds_left(0, seconds))
+  whole = progress.format_duration(forecast.seconds_left(first_step, seconds))
   text = f"duration  about {whole} here: {steps} {seconds:.3g} s"
   if source is None:
     text += ", with data at hand,"
-  if number := forecast.evaluations_left(0):
-    text += f" and {number} evaluations"
+  if number := forecast.evaluations_left(first_step):
+    text += f" and {number} evaluation" + "s" * (number != 1)
   return text
 
 
