@@ -7,11 +7,13 @@ import shutil
 
 import pytest
 
+import vit_jax
 from tests import experiments
 from vit_jax import records
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate
+from vit_jax.pretrained import run_files
 from vit_jax.train import train
 
 DAMAGES = 50
@@ -136,6 +138,18 @@ def test_records_of_a_run_whose_checkpoints_are_gone_are_kept(workdir, caplog):
   after = json.loads((workdir / "config.json").read_text())
   assert (after["seed"], after["log"]["name"]) == (1, "other")
   assert len(list(workdir.glob("*-before-*"))) == 5
+
+
+def test_the_tokenizer_of_a_run_whose_checkpoints_are_gone_is_kept(workdir):
+  run_files.write_tokenizer(workdir, vit_jax.load_tokenizer("bytes", 12))
+  kept = workdir / "tokenizer"
+  before = {path.name: path.read_bytes() for path in kept.iterdir()}
+  shutil.rmtree(workdir / "checkpoints")
+  assert train(experiments.config(**KEPT), str(workdir)) == 0
+  assert not (workdir / "tokenizer").exists()
+  (kept,) = workdir.glob("tokenizer-before-*")
+  assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+  assert vit_jax.load_tokenizer(kept).length == 12
 
 
 def test_evaluation_leaves_a_damaged_checkpoint_where_it_is(workdir):

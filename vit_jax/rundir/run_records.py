@@ -34,9 +34,10 @@ from vit_jax.rundir.trackers.run_trackers import RunTrackers
 _logger = logging.getLogger(__name__)
 _METRICS = "metrics.jsonl"
 _SUMMARY = "summary.json"
-_EVALUATIONS = "evaluations"
 # Records that a run without its checkpoints would replace.
 _KEPT = (_METRICS, _SUMMARY, run_files.CONFIG, run_files.CLASSES)
+# Directories of them, which are not fetched from a bucket.
+_KEPT_DIRECTORIES = ("evaluations", run_files.TOKENIZER)
 # Facts of training in the summary of a run that has finished.
 _OF_TRAINING = ("total_steps", "flops_per_step", "num_examples")
 
@@ -142,11 +143,11 @@ class RunRecords:
         if path.exists():
           kept.append(f"{path.stem}-before-{now}{path.suffix}")
           path.rename(self.path / kept[-1])
-      path = self._workdir / _EVALUATIONS  # Not fetched from a bucket.
-      if path.is_dir():
-        kept.append(f"{_EVALUATIONS}-before-{now}")
-        move = buckets.move if buckets.is_bucket(path) else os.rename
-        move(path, self._workdir / kept[-1])
+      move = buckets.move if buckets.is_bucket(self._workdir) else os.rename
+      for path in (self._workdir / name for name in _KEPT_DIRECTORIES):
+        if path.is_dir():
+          kept.append(f"{path.name}-before-{now}")
+          move(path, self._workdir / kept[-1])
     except OSError as error:
       raise UserError(
         f"The records of an earlier start in {self._workdir} cannot be renamed"
