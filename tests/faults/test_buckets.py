@@ -157,7 +157,7 @@ def test_records_in_a_bucket_whose_checkpoints_are_gone_are_kept(
     path.rmtree()
   assert train(experiments.config(**CONFIG), str(finished)) == 0
   kept = [path for path in finished.iterdir() if "-before-" in path.name]
-  assert len(kept) == 5
+  assert len(kept) == 6
   for path in kept:
     name = re.sub(r"-before-\w+-\w+-\w+Z", "", path.name)
     for file in buckets.files(path) if path.is_dir() else [path]:

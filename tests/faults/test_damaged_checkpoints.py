@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import re
 import shutil
 
 import pytest
@@ -118,12 +119,13 @@ def test_lines_of_a_run_whose_checkpoints_are_gone_are_kept(
 def test_records_of_a_run_whose_checkpoints_are_gone_are_kept(workdir, caplog):
   shutil.rmtree(workdir / "checkpoints")
   names = ["metrics.jsonl", "summary.json", "config.json", "classes.json"]
+  names += ["attempts.json"]
   names += [
     str(path.relative_to(workdir))
     for path in (workdir / "evaluations").rglob("*")
     if path.is_file()
   ]
-  assert len(names) > 4
+  assert len(names) > 5
   before = {name: (workdir / name).read_bytes() for name in names}
   changed = experiments.config(**KEPT, seed=1, log__name="other")
   assert train(changed, str(workdir)) == 0
@@ -137,7 +139,27 @@ def test_records_of_a_run_whose_checkpoints_are_gone_are_kept(workdir, caplog):
     assert moved.joinpath(*rest).read_bytes() == content
   after = json.loads((workdir / "config.json").read_text())
   assert (after["seed"], after["log"]["name"]) == (1, "other")
-  assert len(list(workdir.glob("*-before-*"))) == 5
+  assert len(list(workdir.glob("*-before-*"))) == 6
+
+
+def test_a_run_that_is_moved_back_has_its_account_of_the_time(workdir):
+  before = json.loads((workdir / "summary.json").read_text())["goodput"]
+  (workdir / "checkpoints").rename(workdir / "away")
+  assert train(experiments.config(**KEPT), str(workdir)) == 0
+  other = json.loads((workdir / "summary.json").read_text())["goodput"]
+  assert (other["starts"], other["lost_seconds"]) == (1, 0)
+  shutil.rmtree(workdir / "checkpoints")
+  (workdir / "away").rename(workdir / "checkpoints")
+  for kept in list(workdir.glob("*-before-*")):
+    name = re.sub(r"-before-\w+-\w+-\w+Z", "", kept.name)
+    if (workdir / name).is_dir():
+      shutil.rmtree(workdir / name)
+    kept.rename(workdir / name)
+  assert train(experiments.config(**KEPT), str(workdir)) == 0
+  after = json.loads((workdir / "summary.json").read_text())["goodput"]
+  assert after["starts"] == 2
+  assert after["lost_seconds"] == 0
+  assert after["step_seconds"] == pytest.approx(before["step_seconds"])
 
 
 def test_the_tokenizer_of_a_run_whose_checkpoints_are_gone_is_kept(workdir):

@@ -34,8 +34,12 @@ from vit_jax.rundir.trackers.run_trackers import RunTrackers
 _logger = logging.getLogger(__name__)
 _METRICS = "metrics.jsonl"
 _SUMMARY = "summary.json"
-# Records that a run without its checkpoints would replace.
-_KEPT = (_METRICS, _SUMMARY, run_files.CONFIG, run_files.CLASSES)
+# Records that a run without its checkpoints would replace. The last one says
+# that there were checkpoints.
+_KEPT = (
+  *(_METRICS, _SUMMARY, run_files.CONFIG, run_files.CLASSES),
+  goodput.FILE,
+)
 # Directories of them, which are not fetched from a bucket.
 _KEPT_DIRECTORIES = ("evaluations", run_files.TOKENIZER)
 # Facts of training in the summary of a run that has finished.
@@ -77,9 +81,7 @@ class RunRecords:
     self.has_lines = False
     self._trackers: RunTrackers | None = None
     try:
-      self._spool = BucketUpload(
-        workdir, fetch=[*_KEPT, goodput.FILE, memory.FILE]
-      )
+      self._spool = BucketUpload(workdir, fetch=[*_KEPT, memory.FILE])
     except OSError as error:
       raise UserError(
         f"The records of {workdir} cannot be fetched"
@@ -139,15 +141,15 @@ class RunRecords:
     now = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
     kept = []
     try:
-      for path in (self.path / name for name in _KEPT):
-        if path.exists():
-          kept.append(f"{path.stem}-before-{now}{path.suffix}")
-          path.rename(self.path / kept[-1])
       move = buckets.move if buckets.is_bucket(self._workdir) else os.rename
       for path in (self._workdir / name for name in _KEPT_DIRECTORIES):
         if path.is_dir():
           kept.append(f"{path.name}-before-{now}")
           move(path, self._workdir / kept[-1])
+      for path in (self.path / name for name in _KEPT):
+        if path.exists():
+          kept.append(f"{path.stem}-before-{now}{path.suffix}")
+          path.rename(self.path / kept[-1])
     except OSError as error:
       raise UserError(
         f"The records of an earlier start in {self._workdir} cannot be renamed"
