@@ -163,9 +163,13 @@ def _together(config: schema.Config) -> Iterator[None]:
   # jax is imported after all checks of the config, which are immediate.
   from vit_jax.processes import start
   from vit_jax.processes.liveness import Liveness
+  from vit_jax.processes.stopping import EXIT_TERMINATED, LeaveAtOnce
 
   start.initialize()
-  with Liveness():
+  with (
+    Liveness() as liveness,
+    LeaveAtOnce(liveness.leave, EXIT_TERMINATED, "stopped by SIGTERM"),
+  ):
     start.check_alike(config)
     yield
 

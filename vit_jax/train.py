@@ -29,6 +29,11 @@ if TYPE_CHECKING:
   from vit_jax.rundir.run_directory import RunDirectory
   from vit_jax.training.experiment import Experiment
 
+_NOTHING_LOST = (
+  "preempted before the first step of this start: nothing is lost.\nThe same"
+  " command resumes from here."
+)
+
 
 def define_flags() -> None:
   command_line.define_config()
@@ -124,7 +129,9 @@ def train(config: schema.Config, workdir: str) -> int:
     with clock.phase("start"):
       start.initialize()
       liveness = stack.enter_context(Liveness())
-      starting = stack.enter_context(LeaveAtOnce(liveness.leave))
+      starting = stack.enter_context(
+        LeaveAtOnce(liveness.leave, EXIT_PREEMPTED, _NOTHING_LOST)
+      )
       start.check_alike(config)
       compile_cache.enable()
       source = facts.open_data(config)

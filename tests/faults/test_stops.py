@@ -3,6 +3,7 @@
 import json
 import random
 import signal
+import sys
 import time
 
 import pytest
@@ -138,6 +139,26 @@ def test_a_request_in_a_long_evaluation_is_answered_at_once(repo, tmp_path):
   found = runs.values(tmp_path)
   assert {(10, "eval/test/top1"), (12, "eval/test/top1")} <= set(found)
   assert [s for s, name in found if name == "train/loss"] == list(range(1, 13))
+
+
+def test_an_evaluation_ends_at_once_when_it_is_asked_to(repo, tmp_path):
+  run, output = tmp_path / "run", tmp_path / "found.json"
+  train(experiments.config(total_steps=2), str(run))
+  command = [
+    *(sys.executable, "-m", "vit_jax.evaluate", f"--checkpoint={run}"),
+    *(f"--config={run}/config.json", f"--output={output}"),
+    "--config.evals.test.dataset=generated:classes=4,size=8,examples=10000000",
+    "--config.evals.test.batch_size=4",
+  ]
+  process = runs.start_command(repo, command)
+  time.sleep(10)
+  assert process.poll() is None
+  start = time.monotonic()
+  process.send_signal(signal.SIGTERM)
+  out, _ = runs.end(process, 143)
+  assert time.monotonic() - start < 10
+  assert out == "stopped by SIGTERM\n"
+  assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from jax.experimental import multihost_utils
 from vit_jax.processes import jax_private
 
 EXIT_PREEMPTED = 42
+EXIT_TERMINATED = 128 + signal.SIGTERM
 # Where jax's coordination service notes that a process got SIGTERM.
 _NOTICE = "RECEIVED_PREEMPTION_NOTICE"
 
@@ -70,14 +71,17 @@ class LeaveAtOnce:
   """Ends the process on SIGTERM while there is nothing to save.
 
   That is so until the first step of a start: while data are opened, the step
-  compiles and the state is restored, which cannot be interrupted otherwise.
+  compiles and the state is restored, which cannot be interrupted otherwise. It
+  is always so in a command that does not train.
 
   Args:
-    leave: Called with the exit code before the process ends.
+    leave: Called with the exit code; ends the process.
+    code: Exit code.
+    words: Printed before.
   """
 
-  def __init__(self, leave: Callable[[int], None]):
-    self._leave = leave
+  def __init__(self, leave: Callable[[int], None], code: int, words: str):
+    self._leave, self._code, self._words = leave, code, words
     self._over = threading.Event()
     self._deciding = threading.Lock()
     self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -104,8 +108,5 @@ class LeaveAtOnce:
         continue
       with self._deciding:
         if not self._over.is_set():
-          print(
-            "preempted before the first step of this start: nothing is lost."
-            "\nThe same command resumes from here."
-          )
-          self._leave(EXIT_PREEMPTED)
+          print(self._words)
+          self._leave(self._code)
