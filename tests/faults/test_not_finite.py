@@ -326,12 +326,12 @@ def test_the_newest_save_stays_if_the_one_to_go_back_to_is_damaged(
   )
   go_back = RunDirectory.go_back
 
-  def damaged(self, step):
+  def damaged(self, step, seen):
     self.store.wait()
     for path in (tmp_path / "checkpoints" / "2").rglob("*"):
       if path.is_file() and path.stat().st_size > 1000:
         path.write_bytes(bytes(path.stat().st_size))
-    return go_back(self, step)
+    return go_back(self, step, seen)
 
   monkeypatch.setattr(RunDirectory, "go_back", damaged)
   with pytest.raises(DivergedError, match="no checkpoint of step 2 to go back"):
@@ -344,6 +344,9 @@ def test_rolling_back_has_an_end(tmp_path, monkeypatch):
   settings = config(faults__not_finite="roll_back", faults__max_not_finite=3)
   with pytest.raises(DivergedError, match="gone back from 3 times already"):
     train(settings, str(tmp_path))
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  # Step 4 failed with batch 3, and step 3 with batches 4, 5 and 6.
+  assert summary["images_seen"] == 7 * BATCH
 
 
 def test_a_state_that_is_not_finite_is_never_saved(tmp_path, monkeypatch):

@@ -132,10 +132,14 @@ class RunDirectory:
     if self._records:
       self._records.track()
 
-  def go_back(self, step: int) -> tuple[int, Position] | None:
+  def go_back(self, step: int, seen: int) -> tuple[int, Position] | None:
     """Makes the run resume from `step` or the latest complete save before it.
 
     Later checkpoints and lines of metrics are removed.
+
+    Args:
+      step: Number of updates to go back to.
+      seen: Number of images in all batches so far, for the summary.
 
     Returns:
       The step to resume from and the position there; None, without any changes,
@@ -154,7 +158,7 @@ class RunDirectory:
     if self.first_step:
       self.position = Position.of(self.store.metadata(self.first_step))
     if self._records:
-      self._records.went_back(self.first_step, self.position)
+      self._records.went_back(self.first_step, seen)
     self._find_best()
     return self.first_step, self.position
 

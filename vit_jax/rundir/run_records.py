@@ -95,7 +95,7 @@ class RunRecords:
       self._goodput = goodput.Goodput(
         self.path, clock, first_step, jax.device_count()
       )
-      self._open_metrics(first_step, position)
+      self._open_metrics(first_step, position.first_example)
     except BaseException:
       self.abort()
       raise
@@ -128,11 +128,11 @@ class RunRecords:
       return {}
     return {key: summary[key] for key in _OF_TRAINING if key in summary}
 
-  def _open_metrics(self, step: int, position: Position) -> None:
+  def _open_metrics(self, step: int, seen: int) -> None:
     self._metrics = records.MetricsFile(self.metrics_path, last_step=step)
     self._step, self._values = step, {}
     # A step and the number of images in batches up to it.
-    self._seen = step, position.first_example
+    self._seen = step, seen
     for line in records.read_lines(self.metrics_path):
       self._values.update(line)
 
@@ -211,10 +211,15 @@ class RunRecords:
     self._seen = step, position.first_example
     self._goodput.mark(step, is_saved=True)
 
-  def went_back(self, step: int, position: Position) -> None:
-    """Drops the lines after `step` and counts their seconds as lost."""
+  def went_back(self, step: int, seen: int) -> None:
+    """Drops the lines after `step` and counts their seconds as lost.
+
+    Args:
+      step: Step from which the run resumes.
+      seen: Number of images in all batches, with those of undone steps.
+    """
     self._metrics.close()
-    self._open_metrics(step, position)
+    self._open_metrics(step, seen)
     self._goodput.went_back(step)
 
   def finish(

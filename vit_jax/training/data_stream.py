@@ -51,7 +51,7 @@ class DataStream(Iterator[dict[str, Any]]):
       UserError: More examples were unreadable than the config tolerates.
     """
     return Position(
-      first_example=self._row(step),
+      first_example=self.row(step),
       bad_examples=tuple(self.bad_examples(step)),
       skipped_steps=self.skipped_steps,
       spikes=self.spikes,
@@ -69,7 +69,7 @@ class DataStream(Iterator[dict[str, Any]]):
     limit = self._config.train.max_bad_examples
     if not limit:
       return []
-    mine = self._batches.bad_examples(self._row(step))
+    mine = self._batches.bad_examples(self.row(step))
     texts = agreement.gather(json.dumps(mine))
     found = sorted(set().union(*map(json.loads, texts)))
     if len(found) > limit:
@@ -97,7 +97,7 @@ class DataStream(Iterator[dict[str, Any]]):
     """Resumes from `saved_step` with the batches after that of `bad_step`."""
     self._first = dataclasses.replace(
       saved,
-      first_example=self._row(bad_step),
+      first_example=self.row(bad_step),
       bad_examples=tuple(self.bad_examples(bad_step)),
       roll_backs=self.roll_backs + 1,
     )
@@ -111,7 +111,7 @@ class DataStream(Iterator[dict[str, Any]]):
     """Stops the threads."""
     self._batches.close()
 
-  def _row(self, step: int) -> int:
+  def row(self, step: int) -> int:
     """Returns the row of the example stream after the batch of `step`."""
     since = step - self._first_step
     return self._first.first_example + since * self._config.train.batch_size

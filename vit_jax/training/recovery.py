@@ -157,7 +157,8 @@ class Recovery:
   def _go_back(self, fault: _RollBack) -> TrainState:
     """Returns the run to a save before the fault."""
     wanted = self._save_before(fault.step)
-    saved = self._directory.go_back(wanted)
+    seen = self._data_stream.row(fault.step)
+    saved = self._directory.go_back(wanted, seen)
     if saved is None:
       raise DivergedError(
         f"Training stopped {fault} There is no checkpoint of step {wanted} to"
