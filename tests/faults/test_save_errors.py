@@ -199,6 +199,36 @@ def test_a_failed_save_that_ends_a_run_is_told_once(tmp_path, failing, caplog):
   assert "could not be saved" not in caplog.text
 
 
+def test_it_is_told_once_if_an_earlier_checkpoint_is_removed_meanwhile(
+  tmp_path, failing, caplog
+):
+  failing.add(4)
+  parts = experiments.build()
+  with pytest.raises(UserError, match="that of step 2 is untouched"):
+    with RunDirectory(str(tmp_path), parts, Clock()) as directory:
+      state = directory.restore_or_init()
+      directory.save(2, state, Position())
+      directory.save(4, state, Position())
+      try:
+        directory.save(6, state, Position())
+      finally:
+        directory.store.go_back(0)
+  assert "could not be saved" not in caplog.text
+
+
+@pytest.mark.parametrize(
+  "name", ["metrics.jsonl", "config.json", "evaluators.json"]
+)
+def test_a_record_that_cannot_be_opened_is_named_and_no_lock_left(
+  tmp_path, name
+):
+  (tmp_path / name).mkdir()
+  with pytest.raises(UserError, match="cannot be read or written") as error:
+    train(experiments.config(), str(tmp_path))
+  assert name in str(error.value)
+  assert not (tmp_path / "run.lock").exists()
+
+
 def test_a_failed_save_is_told_where_another_error_ends_the_run(
   tmp_path, failing, caplog
 ):

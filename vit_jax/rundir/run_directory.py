@@ -45,9 +45,9 @@ class RunDirectory:
     clock: Clock whose phases appear in the summary.
 
   Raises:
-    UserError: The directory cannot be written to, is used by another job,
-      contains another run or one longer than this, or is not the same for all
-      processes.
+    UserError: The directory or a file in it cannot be read or written, is used
+      by another job, contains another run or one longer than this, or is not
+      the same for all processes.
   """
 
   def __init__(self, workdir: str, parts: Run, clock: Clock):
@@ -63,11 +63,16 @@ class RunDirectory:
     self._lock = _lock(self.path)
     try:
       self._open()
-    except BaseException:
+    except BaseException as error:
       if self._records:
         self._records.abort()
       self.release()
-      raise
+      if not isinstance(error, OSError):
+        raise
+      raise UserError(
+        f"{error.filename or self.path} cannot be read or written"
+        f" ({error.strerror or error}); fix that and start the run again."
+      ) from error
 
   def _open(self) -> None:
     parts = self._parts
@@ -364,7 +369,8 @@ class RunDirectory:
         self.finish("diverged" if diverged else "failed")
       except UserError as error:
         # The error that ends the run is about to be told.
-        if self._unsaved and str(error) != str(cause):
+        is_told = cause is not None and cause.__cause__ is self._unsaved
+        if self._unsaved and not is_told:
           _logger.error("ALARM: %s", error)
 
 
