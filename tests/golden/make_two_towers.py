@@ -113,6 +113,23 @@ def siglip() -> None:
   two_towers("siglip", model, HALVES)
 
 
+def siglip_classifier() -> None:
+  model = transformers.SiglipForImageClassification(
+    transformers.SiglipConfig(
+      vision_config=dict(IMAGE, num_hidden_layers=1),
+      text_config=TEXT,
+      num_labels=5,
+    )
+  )
+  randomize(model, 46)
+  save_huggingface(
+    "huggingface_siglip_classifier",
+    model,
+    HALVES,
+    {IMAGE["image_size"]: lambda images: model(pixel_values=images).logits},
+  )
+
+
 def timm_clip() -> None:
   """The image tower of a CLIP with a head, as timm keeps it."""
   architecture = "vit_base_patch16_clip_quickgelu_224"

@@ -34,6 +34,7 @@ FIXTURES = [
   "huggingface_dino",
   "huggingface_dinov2",
   "huggingface_dinov2_registers",
+  "huggingface_siglip_classifier",
 ]
 
 
@@ -172,7 +173,7 @@ def test_other_floats_become_float32(vit, dtype):
     ({"hidden_act": "relu"}, ["hidden_act", "relu"]),
     ({"image_size": [16, 24]}, ["image_size", "[16, 24]", "square"]),
     ({"patch_size": [4, 2]}, ["patch_size", "[4, 2]", "is not 4"]),
-    ({"num_channels": 1}, ["num_channels"]),
+    ({"num_channels": 1}, ["num_channels = 1", "three channels"]),
     ({"num_attention_heads": 5}, ["num_attention_heads", "5", "32"]),
     ({"head_dim": 16}, ["head_dim", "16", "8"]),
     ({"hidden_size": "768"}, ["hidden_size", "768", "whole number"]),
@@ -215,6 +216,41 @@ def test_distillation_token_without_a_head_is_kept():
   weights = huggingface.read(GOLDEN / "huggingface_deit_distilled")
   assert weights.model.distillation == "token"
   assert "dist" in weights.params and "head_dist" not in weights.params
+
+
+def test_pooler_of_a_deit_is_left_out_and_said(tmp_path):
+  path = shutil.copytree(GOLDEN / "huggingface_deit_distilled", tmp_path / "x")
+  square, row = np.ones((32, 32), np.float32), np.ones(32, np.float32)
+  pooler = {"pooler.dense.weight": square, "pooler.dense.bias": row}
+  change_tensors(path, lambda tensors: tensors | pooler)
+  weights = huggingface.read(path)
+  assert any("pooler" in note for note in weights.assumed)
+  wanted = expected("huggingface_deit_distilled")
+  found = outputs(weights, wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5
+
+
+# Values of hidden_act and our names, from transformers/activations.py.
+ACTIVATIONS = {
+  "gelu": "exact",
+  "gelu_python": "exact",
+  "gelu_accurate": "tanh",
+  "gelu_fast": "tanh",
+  "gelu_new": "tanh",
+  "gelu_python_tanh": "tanh",
+  "gelu_pytorch_tanh": "tanh",
+  "quick_gelu": "quick",
+}
+
+
+@pytest.mark.parametrize("act", ACTIVATIONS)
+@pytest.mark.parametrize(
+  "name", ["huggingface_vit", "huggingface_dinov2", "huggingface_beit"]
+)
+def test_all_forms_of_the_gelu_are_read(tmp_path, name, act):
+  path = shutil.copytree(folder(name), tmp_path / "x")
+  change(path, hidden_act=act)
+  assert huggingface.read(path).model.gelu == ACTIVATIONS[act]
 
 
 def test_other_pooler_than_tanh_is_refused(tmp_path):

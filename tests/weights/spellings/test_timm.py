@@ -217,7 +217,10 @@ def test_positions_of_registers_are_added_to_them(copied):
   [
     ({"architecture": "mixer_b16"}, ["architecture", "mixer_b16", "vit_*"]),
     ({"architecture": "resnetv2_50"}, ["architecture", "resnetv2_*_bit"]),
-    ({"architecture": "poolformer_s12"}, ["swin_*, swinv2_*, pvt_v2_*, "]),
+    (
+      {"architecture": "poolformer_s12"},
+      ["swin_*_patch*, swinv2_*_window*, pvt_v2_*, "],
+    ),
     ({"architecture": "vit_base_patch16_rpn_224"}, ["norms after"]),
     ({"global_pool": "max"}, ["global_pool", "max"]),
     ({"model_args": {"pool_include_prefix": True}}, ["pool_include_prefix"]),

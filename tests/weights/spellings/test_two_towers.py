@@ -84,6 +84,22 @@ def test_what_tensors_do_not_tell_is_read_from_the_config():
   assert clip.bias_init is None and siglip.bias_init is not None
 
 
+def test_the_second_config_of_an_old_file_overrides_the_first(copied):
+  directory = copied("huggingface_clip")
+  path = directory / "config.json"
+  config = json.loads(path.read_text())
+  for tower in ("vision", "text"):
+    second = config[f"{tower}_config"] | {"hidden_act": "gelu"}
+    del second["layer_norm_eps"]
+    config[f"{tower}_config_dict"] = second
+    config[f"{tower}_config"]["layer_norm_eps"] = 0.1
+  path.write_text(json.dumps(config))
+  model = files.read(str(directory)).model
+  for tower in (model.image, model.text):
+    # Defaults of CLIPVisionConfig and CLIPTextConfig override as well.
+    assert (tower.gelu, tower.layer_norm_eps) == ("exact", 1e-5)
+
+
 def test_the_id_of_old_files_stands_for_the_largest(copied):
   directory = copied("huggingface_clip")
   change(directory, "text_config", eos_token_id=2)

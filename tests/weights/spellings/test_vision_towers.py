@@ -101,6 +101,26 @@ def test_a_tower_of_siglip_without_its_head_is_refused(tmp_path):
     files.read(path)
 
 
+def test_the_head_under_a_classifier_of_siglip_is_left_out_and_said():
+  weights = files.read(str(GOLDEN / "huggingface_siglip_classifier"))
+  assert weights.model.num_classes == 5
+  assert any("head of the image tower" in note for note in weights.assumed)
+
+
+def test_a_classifier_of_clip_is_refused_with_what_to_save(tmp_path):
+  source = GOLDEN / "huggingface_clip"
+  found = {
+    name: x
+    for name, x in load_file(source / tensors.FILE).items()
+    if name.startswith("vision_model.")
+  }
+  found["classifier.weight"] = np.zeros((5, 24), np.float32)
+  save_file(found, tmp_path / tensors.FILE)
+  shutil.copy(source / "config.json", tmp_path)
+  with pytest.raises(UserError, match="mean of patches.*CLIPVisionModel"):
+    files.read(str(tmp_path))
+
+
 @pytest.mark.parametrize("kind", ["siglip2", "siglip2_vision_model"])
 def test_siglip_of_variable_resolution_is_refused_with_another(tmp_path, kind):
   path = alone(tmp_path / "a", "siglip", prefix="")

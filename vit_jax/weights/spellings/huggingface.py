@@ -19,14 +19,17 @@ from vit_jax.weights import (
   timm_config,
 )
 from vit_jax.weights.contract import Weights
-from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
+from vit_jax.weights.fields import COUNT, FLAG, NUMBER, NUMBERS, TEXT, Fields
 from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import CARD, HuggingFace
 from vit_jax.weights.spellings.registry import (
   HUGGINGFACE,
+  HUGGINGFACE_CLASSIFIERS,
   HUGGINGFACE_OTHERS,
 )
 from vit_jax.weights.spellings.unwritable import Unwritable, check_names
+
+_CLASSIFIER = "classifier.weight"
 
 
 def read(path: epath.PathLike, part: str | None = None) -> Weights:
@@ -50,11 +53,17 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
       "model_type",
       HUGGINGFACE_OTHERS.get(kind, f"is not a family that is read: {known}"),
     )
+  if config.get("num_channels", COUNT, 3) != 3:
+    raise config.refusal(
+      "num_channels", "is not 3: our networks take images of three channels"
+    )
   family = HUGGINGFACE.get(kind)
   notes: list[str] = []
   required = family.names.required
   marks = [*required, *(family.prefix + name for name in required)]
   found = state_dict.bare(tensors.read(path, notes, part), str(path), marks)
+  if kind in HUGGINGFACE_CLASSIFIERS.names() and _CLASSIFIER in found:
+    family = HUGGINGFACE_CLASSIFIERS.get(kind)
   found = _bare_names(found, family)
   beside, objective = family.beside(config, found)
   found, about_others = family.select(config, found)

@@ -30,6 +30,15 @@ HUGGINGFACE = Registry(
     "siglip_vision_model": f"{_ROOM}.two_towers.huggingface_vision:SIGLIP",
   },
 )
+# model_type of two towers -> record `HuggingFace` of the image tower under a
+# classifier.
+HUGGINGFACE_CLASSIFIERS = Registry(
+  "model_type",
+  {
+    "clip": f"{_ROOM}.two_towers.huggingface_vision:CLIP_CLASSIFIER",
+    "siglip": f"{_ROOM}.two_towers.huggingface_vision:SIGLIP_CLASSIFIER",
+  },
+)
 # model_type of networks that are not ours -> a clause about them.
 HUGGINGFACE_OTHERS = dict.fromkeys(
   ("siglip2", "siglip2_vision_model"),

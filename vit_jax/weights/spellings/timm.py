@@ -85,7 +85,7 @@ def _check_config(config: Fields, families: list[Timm]) -> Timm | None:
   if family is None:
     known = ", ".join(family.label for family in families)
     raise config.refusal(
-      "architecture", f"is none of the networks that are here: {known}"
+      "architecture", f"is none of timm's networks that are read: {known}"
     )
   if _IS_POST_NORM.search(name):
     raise config.refusal(

@@ -60,7 +60,7 @@ def _said(
 
 
 TIMM = Timm(
-  label="swin_*, swinv2_*",
+  label="swin_*_patch*, swinv2_*_window*",
   architectures=r"swin(v2)?_(tiny|small|base|large)_",
   names=_NAMES,
   prepare=_prepare,

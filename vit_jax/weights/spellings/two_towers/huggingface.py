@@ -10,24 +10,13 @@ from vit_jax.errors import UserError
 from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.shapes import embedding_size, image_tower
 from vit_jax.models.vit import sizes as vit_sizes
-from vit_jax.weights.fields import COUNT, NUMBER, TEXT, Fields
+from vit_jax.weights.fields import COUNT, Fields
 from vit_jax.weights.huggingface_processor import BICUBIC
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
+from vit_jax.weights.spellings.vit.huggingface import ACTIVATIONS, layer_keys
 
 _VISION, _TEXT = "vision_model", "text_model"
-_GELUS = {
-  "quick_gelu": "quick",
-  "gelu": "exact",
-  "gelu_pytorch_tanh": "tanh",
-  "gelu_new": "tanh",
-  "gelu_fast": "tanh",
-}
-_ACTIVATIONS = {
-  "quick": "quick_gelu",
-  "exact": "gelu",
-  "tanh": "gelu_pytorch_tanh",
-}
 # The id by which transformers detects old files, whose end of text has another
 # id.
 _ANY_EOT = 2
@@ -156,21 +145,9 @@ def _scale(model: schema.Model, tensors: Tensors) -> Tensors:
   return found
 
 
-def _layer_keys(config: Fields, eps: float, act: str) -> dict[str, Any]:
-  activation = config.get("hidden_act", TEXT, act)
-  if activation not in _GELUS:
-    raise config.refusal(
-      "hidden_act", f"is not an activation of our models: {', '.join(_GELUS)}"
-    )
-  return {
-    "gelu": _GELUS[activation],
-    "layer_norm_eps": config.get("layer_norm_eps", NUMBER, eps),
-  }
-
-
 def _said_clip(config: Fields, tensors: Tensors) -> dict[str, Any]:
   del tensors
-  vision, text = _towers(config)
+  vision, text = (_clip_section(config, one) for one in ("vision", "text"))
   eot = text.get("eos_token_id", COUNT, 49_407)
   return {
     "pos_embedding_resize": "bicubic",
@@ -181,13 +158,13 @@ def _said_clip(config: Fields, tensors: Tensors) -> dict[str, Any]:
       "causal": True,
       "pool": "eot",
       "eot_token": None if eot == _ANY_EOT else eot,
-      **_layer_keys(text, 1e-5, "quick_gelu"),
+      **layer_keys(text, 1e-5, "quick_gelu"),
     },
   }
 
 
 def _said_siglip(config: Fields, tensors: Tensors) -> dict[str, Any]:
-  vision, text = _towers(config)
+  vision, text = map(config.mapping, ("vision_config", "text_config"))
   if not has_siglip_head(tensors):
     raise config.refusal(
       "vision_config", "is of a SigLIP without its head, which is not read"
@@ -199,7 +176,7 @@ def _said_siglip(config: Fields, tensors: Tensors) -> dict[str, Any]:
     "text": {
       "num_heads": text.get("num_attention_heads", COUNT, 12),
       "pool": "last",
-      **_layer_keys(text, 1e-6, "gelu_pytorch_tanh"),
+      **layer_keys(text, 1e-6, "gelu_pytorch_tanh"),
     },
   }
 
@@ -209,7 +186,7 @@ def clip_tower(vision: Fields) -> dict[str, Any]:
   return {
     "num_heads": vision.get("num_attention_heads", COUNT, 12),
     "pool": "cls",
-    **_layer_keys(vision, 1e-5, "quick_gelu"),
+    **layer_keys(vision, 1e-5, "quick_gelu"),
   }
 
 
@@ -217,7 +194,7 @@ def siglip_tower(vision: Fields) -> dict[str, Any]:
   """Returns keys of SigLIP's image tower that its config states."""
   return {
     "num_heads": vision.get("num_attention_heads", COUNT, 12),
-    **_layer_keys(vision, 1e-6, "gelu_pytorch_tanh"),
+    **layer_keys(vision, 1e-6, "gelu_pytorch_tanh"),
   }
 
 
@@ -226,8 +203,13 @@ def has_siglip_head(tensors: Tensors) -> bool:
   return f"{_HEAD}.probe" in tensors
 
 
-def _towers(config: Fields) -> tuple[Fields, Fields]:
-  return config.mapping("vision_config"), config.mapping("text_config")
+def _clip_section(config: Fields, tower: str) -> Fields:
+  """Returns a tower's config; an old file's second one overrides the first.
+
+  transformers also overrides what the second one does not state, by defaults.
+  """
+  second = f"{tower}_config_dict"
+  return config.mapping(second if second in config else f"{tower}_config")
 
 
 def _is_siglip(model: schema.Model) -> bool:
@@ -351,7 +333,7 @@ def _transformer(size: Any, section: Any) -> dict[str, Any]:
     "num_hidden_layers": size.depth,
     "num_attention_heads": size.num_heads,
     "intermediate_size": size.mlp_dim,
-    "hidden_act": _ACTIVATIONS[section.gelu],
+    "hidden_act": ACTIVATIONS[section.gelu],
     "layer_norm_eps": section.layer_norm_eps,
   }
 

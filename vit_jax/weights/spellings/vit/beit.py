@@ -192,8 +192,6 @@ def _config(model: schema.Model) -> dict[str, Any]:
   ):
     if getattr(model, key) != wanted:
       raise _refusal(f"model.{key}={getattr(model, key)!r}")
-  if model.gelu not in ACTIVATIONS:
-    raise _refusal(f"model.gelu='{model.gelu}'")
   is_shared = model.pos_embedding_at == "every_layer_shared"
   kind = "ForImageClassification" if has_head else "Model"
   return {

@@ -150,8 +150,6 @@ def _config(model: schema.Model) -> dict[str, Any]:
   ):
     if getattr(model, key) != wanted:
       raise _refusal(f"model.{key}={getattr(model, key)!r}")
-  if model.gelu not in ACTIVATIONS:
-    raise _refusal(f"model.gelu='{model.gelu}'")
   ratio = _ratio(model)
   if ratio is None:
     raise _refusal(

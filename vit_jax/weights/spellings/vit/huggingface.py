@@ -7,7 +7,6 @@ newer modules use internally are understood as well.
 import dataclasses
 import logging
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from vit_jax.config import schema
@@ -26,12 +25,17 @@ _GELUS = {
   "gelu": "exact",
   "gelu_python": "exact",
   "gelu_pytorch_tanh": "tanh",
+  "gelu_python_tanh": "tanh",
+  "gelu_accurate": "tanh",
   "gelu_new": "tanh",
   "gelu_fast": "tanh",
+  "quick_gelu": "quick",
 }
-ACTIVATIONS = {"exact": "gelu", "tanh": "gelu_pytorch_tanh"}
-_OF_VIT = {**_GELUS, "quick_gelu": "quick"}
-_VIT_ACTIVATIONS = {**ACTIVATIONS, "quick": "quick_gelu"}
+ACTIVATIONS = {
+  "exact": "gelu",
+  "tanh": "gelu_pytorch_tanh",
+  "quick": "quick_gelu",
+}
 
 _DISTILLED_HEAD = "distillation_classifier"
 _BLOCK = "Transformer/encoderblock_{0}"
@@ -103,30 +107,32 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
     notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
     unused.add(_MASK_TOKEN)
   # transformers creates no pooler if there is a classifier.
-  if "classifier.weight" in tensors and "pooler.dense.weight" in tensors:
-    notes.append("The pooler, which the classifier does not use, is left out.")
+  reason = None
+  if "classifier.weight" in tensors:
+    reason = "the classifier does not use"
+  elif _DISTILLATION in tensors:
+    reason = "our networks with a distillation token do not have"
+  if reason is not None and "pooler.dense.weight" in tensors:
+    notes.append(f"The pooler, which {reason}, is left out.")
     unused.update(name for name in tensors if name.startswith("pooler."))
   return {n: x for n, x in tensors.items() if n not in unused}, notes
 
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
   return {
-    **encoder_keys(config, 1e-12, _OF_VIT),
+    **encoder_keys(config, 1e-12),
     "pos_embedding_resize": "bicubic",
     # Without a head, Hugging Face's DeiT pools only the class token.
     "distillation": "token" if _DISTILLATION in tensors else "none",
   }
 
 
-def encoder_keys(
-  config: Fields, layer_norm_eps: float, gelus: Mapping[str, str] = _GELUS
-) -> dict[str, Any]:
+def encoder_keys(config: Fields, layer_norm_eps: float) -> dict[str, Any]:
   """Returns keys of `schema.Model` that config.json states for a ViT.
 
   Args:
     config: Config of a network that pools its class token.
     layer_norm_eps: The family's default, if config.json has none.
-    gelus: The family's values of hidden_act and our names for them.
 
   Raises:
     UserError: A value is not supported by our networks.
@@ -143,21 +149,34 @@ def encoder_keys(
       f"is not hidden_size / num_attention_heads, {width // num_heads}, as in"
       " our models",
     )
-  eps = config.get("layer_norm_eps", NUMBER, layer_norm_eps)
-  if eps <= 0:
-    raise config.refusal("layer_norm_eps", "is not positive")
-  activation = config.get("hidden_act", TEXT, "gelu")
-  if activation not in gelus:
-    raise config.refusal(
-      "hidden_act", f"is not an activation of our models: {', '.join(gelus)}"
-    )
   return {
     "num_heads": num_heads,
     "image_size": config.side("image_size", 224),
     "pool": "cls",
-    "gelu": gelus[activation],
-    "layer_norm_eps": eps,
+    **layer_keys(config, layer_norm_eps, "gelu"),
   }
+
+
+def layer_keys(config: Fields, eps: float, act: str) -> dict[str, Any]:
+  """Returns the epsilon of the norms and the form of the GELU.
+
+  Args:
+    config: Config of a Transformer.
+    eps: The family's default of layer_norm_eps.
+    act: The family's default of hidden_act.
+
+  Raises:
+    UserError: A value is not supported by our networks.
+  """
+  eps = config.get("layer_norm_eps", NUMBER, eps)
+  if eps <= 0:
+    raise config.refusal("layer_norm_eps", "is not positive")
+  activation = config.get("hidden_act", TEXT, act)
+  if activation not in _GELUS:
+    raise config.refusal(
+      "hidden_act", f"is not an activation of our models: {', '.join(_GELUS)}"
+    )
+  return {"gelu": _GELUS[activation], "layer_norm_eps": eps}
 
 
 def _config(model: schema.Model) -> dict[str, Any]:
@@ -199,7 +218,7 @@ def _config(model: schema.Model) -> dict[str, Any]:
     "num_hidden_layers": size.depth,
     "num_attention_heads": size.num_heads,
     "intermediate_size": size.mlp_dim,
-    "hidden_act": _VIT_ACTIVATIONS[model.gelu],
+    "hidden_act": ACTIVATIONS[model.gelu],
     "layer_norm_eps": model.layer_norm_eps,
     "image_size": model.image_size,
     "patch_size": size.patch_size,
