@@ -203,6 +203,15 @@ def test_computed_biases_take_any_window():
   jax.tree.map(np.testing.assert_array_equal, fitted.params, weights.params)
 
 
+@pytest.mark.parametrize("name", TIMM)
+@pytest.mark.parametrize("key", ["act_layer", "global_pool"])
+def test_an_argument_of_timm_that_swins_lack_is_refused(copied, name, key):
+  directory = copied(name)
+  change(directory, model_args={key: "max"})
+  with pytest.raises(UserError, match=f'{key} = "max" is not'):
+    timm.read(directory)
+
+
 @pytest.mark.parametrize(
   "architecture, window, pretrained",
   [

@@ -238,6 +238,13 @@ def test_config_that_is_not_ours_is_named(copied, values, words):
   assert all(word in message for word in words), message
 
 
+@pytest.mark.parametrize("key", ["act_layer", "global_pool"])
+def test_argument_that_bits_lack_is_refused(tmp_path, key):
+  directory = shutil.copytree(folder("timm_bit"), tmp_path / "bit")
+  change(directory, model_args={key: "max"})
+  assert f'{key} = "max" is not' in refusal(directory)
+
+
 def test_table_of_no_square_is_named(copied):
   directory = copied("timm_vit")
   change_tensors(directory, lambda x: x | {"pos_embed": x["pos_embed"][:, 2:]})

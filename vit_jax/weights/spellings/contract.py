@@ -106,6 +106,8 @@ class Timm:
       in addition to those shared by all families.
     marks: Names any of which identifies a file, instead of the first of
       `names.required`.
+    fixed: Arguments that tensors do not determine and the only value that our
+      networks have; a config may also state them outside `model_args`.
   """
 
   label: str
@@ -117,6 +119,7 @@ class Timm:
   )
   arguments: frozenset[str] = frozenset()
   marks: tuple[str, ...] = ()
+  fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

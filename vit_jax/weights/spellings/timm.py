@@ -54,6 +54,10 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
   marks = [mark for family in families for mark in _marks(family)]
   found = state_dict.bare(tensors.read(path, notes, part), where, marks)
   family = told or _family(found, families, where)
+  for fields in (config, config.mapping("model_args")):
+    for key, value in family.fixed.items():
+      if fields.values.get(key) not in (None, "", value):
+        raise fields.refusal(key, f"is not '{value}', as in our networks")
   found = family.prepare(found, where, notes)
   names.check_required(where, found, family.names)
   said = family.said(config, found, where, notes)

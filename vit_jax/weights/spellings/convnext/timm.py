@@ -76,11 +76,6 @@ def _said(
 ) -> dict[str, Any]:
   del tensors, path, notes
   arguments = config.mapping("model_args")
-  for fields in (config, arguments):
-    if fields.values.get("global_pool") not in (None, "", "avg"):
-      raise fields.refusal("global_pool", "is not 'avg', as in our ConvNeXts")
-  if arguments.get("act_layer", TEXT, "gelu") != "gelu":
-    raise arguments.refusal("act_layer", "is not 'gelu', as in our ConvNeXts")
   name = config.get("architecture", TEXT, "convnext")
   usual = 1e-5 if _LARGE_EPSILON.match(name) else 1e-6
   epsilon = arguments.get("norm_eps", NUMBER, usual)
@@ -93,4 +88,5 @@ TIMM = Timm(
   names=_NAMES,
   prepare=_prepare,
   said=_said,
+  fixed={"global_pool": "avg", "act_layer": "gelu"},
 )

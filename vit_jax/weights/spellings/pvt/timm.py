@@ -28,9 +28,6 @@ def _said(
 ) -> dict[str, Any]:
   del tensors, path, notes
   arguments = config.mapping("model_args")
-  for fields in (config, arguments):
-    if fields.values.get("global_pool") not in (None, "", "avg"):
-      raise fields.refusal("global_pool", "is not 'avg', as in our PVTs")
   said: dict[str, Any] = {"layer_norm_eps": 1e-6, "map_norm_eps": 1e-5}
   if "num_heads" in arguments:
     said["num_heads"] = tuple(map(int, arguments.get("num_heads", NUMBERS)))
@@ -44,4 +41,5 @@ TIMM = Timm(
   prepare=lambda tensors, path, notes: torch.apart(tensors, path),
   said=_said,
   arguments=frozenset({"embed_dims", "linear", "mlp_ratios", "sr_ratios"}),
+  fixed={"global_pool": "avg"},
 )

@@ -10,4 +10,5 @@ TIMM = Timm(
     root="stem.conv", unit="stages.{0}.blocks.{0}", head="head.fc"
   ),
   said=lambda config, tensors, path, notes: {"standardization": "torch"},
+  fixed={"global_pool": "avg", "act_layer": "relu"},
 )

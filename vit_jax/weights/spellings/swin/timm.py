@@ -41,9 +41,6 @@ def _said(
 ) -> dict[str, Any]:
   del path, notes
   arguments = config.mapping("model_args")
-  for fields in (config, arguments):
-    if fields.values.get("global_pool") not in (None, "", "avg"):
-      raise fields.refusal("global_pool", "is not 'avg', as in our Swins")
   said: dict[str, Any] = {
     "pos_embedding_resize": "bicubic",
     "pad_before_shift": False,
@@ -65,4 +62,5 @@ TIMM = Timm(
   names=_NAMES,
   prepare=_prepare,
   said=_said,
+  fixed={"global_pool": "avg", "act_layer": "gelu"},
 )
