@@ -138,6 +138,35 @@ def test_the_side_in_tokenizer_config_has_precedence(golden, tmp_path):
   assert vit_jax.load_tokenizer(tmp_path) == tokenizer
 
 
+# Rows of transformers 5.23's SiglipTokenizer for the two texts below.
+_PLAIN = [[15, 13, 94, 101, 100, 69, 15, 1], [15, 13, *[1] * 6]]
+OF_SIGLIP = [
+  (
+    {"truncation_side": "left"},
+    [[109, 76, 15, 33, 80, 15, 92, 1], _PLAIN[1]],
+  ),
+  ({"padding_side": "left"}, [_PLAIN[0], [*[1] * 5, 15, 13, 1]]),
+  ({"pad_token": "<unk>"}, [_PLAIN[0], [15, 13, 1, *[2] * 5]]),
+  (
+    {"do_lower_case": False},
+    [[3, 73, 13, 94, 101, 100, 69, 1], [3, 73, 13, *[1] * 5]],
+  ),
+  ({}, _PLAIN),
+]
+
+
+@pytest.mark.parametrize("keys, rows", OF_SIGLIP)
+def test_tokenizer_config_changes_a_spiece_model(golden, tmp_path, keys, rows):
+  folder = copied(golden, tmp_path, "huggingface_siglip")
+  (folder / "tokenizer_config.json").write_text(json.dumps(keys))
+  tokenizer = vit_jax.load_tokenizer(folder, length=8)
+  assert tokenizer([LONG.capitalize(), "A cat"]).tolist() == rows
+  (tmp_path / "own").mkdir()
+  for name, content in tokenizer.files.items():
+    (tmp_path / "own" / name).write_bytes(content)
+  assert vit_jax.load_tokenizer(tmp_path / "own") == tokenizer
+
+
 def test_a_length_that_padding_fixes_is_that_of_rows(golden, tmp_path):
   folder = copied(golden, tmp_path, "huggingface_clip")
   padding = dict(pad_id=813, pad_type_id=0, pad_token="<|endoftext|>")

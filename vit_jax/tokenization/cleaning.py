@@ -9,6 +9,7 @@
                 punctuation removed, lower case, white space collapsed.
 'siglip'        transformers' SiglipTokenizer: lower case, ASCII punctuation
                 removed, white space collapsed.
+'siglip_cased'  As 'siglip', but the case is kept (do_lower_case = false).
 'big_vision'    SigLIP's training: ASCII letters in lower case, as
                 tf.strings.lower without an encoding; the rest stays.
 """
@@ -49,7 +50,11 @@ def _canonicalize(text: str) -> str:
 
 
 def _siglip(text: str) -> str:
-  text = text.lower().translate(_NO_PUNCTUATION)
+  return _siglip_cased(text.lower())
+
+
+def _siglip_cased(text: str) -> str:
+  text = text.translate(_NO_PUNCTUATION)
   return re.sub(r"\s+", " ", text).strip()
 
 
@@ -63,5 +68,6 @@ RULES: dict[str, Callable[[str], str]] = {
   "whitespace": _whitespace,
   "canonicalize": _canonicalize,
   "siglip": _siglip,
+  "siglip_cased": _siglip_cased,
   "big_vision": _big_vision,
 }

@@ -13,7 +13,6 @@ from vit_jax.tokenization import (
   vocabulary,
 )
 from vit_jax.tokenization.settings import (
-  SENTENCEPIECE,
   TOKENIZER_JSON,
   Settings,
 )
@@ -46,7 +45,7 @@ def read(directory: epath.Path) -> Tokenizer:
 
 def _read_vocabulary(directory: epath.Path, config, named) -> Tokenizer:
   if (directory / "spiece.model").exists():
-    return _siglip(directory / "spiece.model")
+    return _siglip(directory / "spiece.model", named)
   if (directory / "tokenizer.json").exists():
     content = (directory / "tokenizer.json").read_bytes()
     is_siglip_2 = named.get("tokenizer_class") in _GEMMA or str(
@@ -57,24 +56,38 @@ def _read_vocabulary(directory: epath.Path, config, named) -> Tokenizer:
     return _clip(directory, named)
   if (directory / "tokenizer.model").exists():
     file = directory / "tokenizer.model"
-    return single_files.sentencepiece_model(file, single_files.SIGLIP_LENGTH)
+    return _sentencepiece(file, named)
   raise UserError(
     f"{directory} holds no tokenizer: there is no spiece.model, tokenizer.json,"
     " vocab.json or tokenizer.model."
   )
 
 
-def _siglip(file: epath.Path) -> Tokenizer:
+def _sentencepiece(file: epath.Path, named: dict, **keys) -> Tokenizer:
+  """Reads a model of sentencepiece with tokenizer_config.json's additions.
+
+  Args:
+    file: The model.
+    named: Content of tokenizer_config.json, empty without one.
+    **keys: Settings that differ from those of the model alone.
+  """
   found = single_files.sentencepiece_model(file, single_files.SIGLIP_LENGTH)
-  (end,) = found.settings.end
-  settings = dataclasses.replace(
-    found.settings,
-    vocabulary=SENTENCEPIECE,
-    clean="siglip",
-    pad_id=end,
+  ids = {token: i for i, token in found.pieces().items()}
+  pad_id = ids.get(_token(named, "pad_token"))
+  if pad_id is not None:
+    keys["pad_id"] = pad_id
+  settings = dataclasses.replace(found.settings, **keys, **_sides(named))
+  return dataclasses.replace(found, settings=settings)
+
+
+def _siglip(file: epath.Path, named: dict) -> Tokenizer:
+  lower = named.get("do_lower_case", True)
+  return _sentencepiece(
+    file,
+    {"pad_token": "</s>", **named},
+    clean="siglip" if lower else "siglip_cased",
     end_once=True,
   )
-  return dataclasses.replace(found, settings=settings)
 
 
 def from_json(
@@ -96,17 +109,14 @@ def from_json(
     begin, end = _ends_of_gemma(pieces, named, begin, end)
     content = vocabulary.in_lower_case(content)
   stated = vocabulary.stated_by(content)
-  pad_id = _id(pieces, named.get("pad_token"))
+  token = _token(named, "pad_token")
+  pad_id = None if token is None else pieces.id_of(token)
   if pad_id is None and is_siglip_2:
     pad_id = pieces.id_of("<pad>")
   if pad_id is None:
     pad_id = stated.pad_id
   if pad_id is None:
     pad_id = end[-1] if end else 0
-  padded = named.get("padding_side", "left" if stated.pad_left else "right")
-  cut = named.get(
-    "truncation_side", "left" if stated.truncate_left else "right"
-  )
   default = single_files.CLIP_LENGTH if begin else single_files.SIGLIP_LENGTH
   settings = Settings(
     vocabulary=TOKENIZER_JSON,
@@ -115,10 +125,23 @@ def from_json(
     pad_id=pad_id,
     begin=begin,
     end=end,
-    pad_left=padded == "left",
-    truncate_left=cut == "left",
+    **_sides(named, stated.pad_left, stated.truncate_left),
   )
   return Tokenizer(settings, content, source)
+
+
+def _sides(
+  named: dict, pad_left: bool = False, truncate_left: bool = False
+) -> dict[str, bool]:
+  """Returns the sides in tokenizer_config.json, or else those given."""
+  asked = {
+    "pad_left": ("padding_side", pad_left),
+    "truncate_left": ("truncation_side", truncate_left),
+  }
+  return {
+    ours: named[key] == "left" if key in named else default
+    for ours, (key, default) in asked.items()
+  }
 
 
 def _ends_of_gemma(pieces, named: dict, begin, end):
@@ -150,10 +173,11 @@ def _clip(directory: epath.Path, named: dict) -> Tokenizer:
   return dataclasses.replace(found, source=str(source))
 
 
-def _id(pieces: vocabulary.JsonVocabulary, token) -> int | None:
+def _token(named: dict, key: str) -> str | None:
+  token = named.get(key)
   if isinstance(token, dict):
     token = token.get("content")
-  return pieces.id_of(token) if isinstance(token, str) else None
+  return token if isinstance(token, str) else None
 
 
 def _limit(named: dict) -> int | None:

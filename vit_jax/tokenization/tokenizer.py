@@ -39,7 +39,7 @@ class Tokenizer:
       return vocabulary.ByteVocabulary()
     if self.settings.vocabulary != SENTENCEPIECE:
       kind = vocabulary.JsonVocabulary
-    elif self.settings.clean == "siglip":
+    elif self.settings.clean in ("siglip", "siglip_cased"):
       kind = vocabulary.SiglipVocabulary
     else:
       kind = vocabulary.SentencePieceVocabulary
@@ -114,9 +114,13 @@ class Tokenizer:
     special = set.union(*ends)
     ours, theirs = (
       {i: piece for i, piece in one.pieces().items() if i not in special}
-      for one in (self._vocabulary, other._vocabulary)
+      for one in (self, other)
     )
     return ours == theirs
+
+  def pieces(self) -> dict[int, str]:
+    """Returns the pieces by their ids."""
+    return self._vocabulary.pieces()
 
   def __reduce__(self):
     # The libraries' objects are not pickled; they are rebuilt from the bytes.
