@@ -48,6 +48,7 @@ KNOWN += [
     ("train.aug_repeats", "train.repeats"),
     # Misspelt.
     ("modle.width", "model.width"),
+    ("mehs.data", "mesh.data"),
     ("schedule.base_rl", "schedule.base_lr"),
     ("tortal_steps", "total_steps"),
     ("batchsize", "train.batch_size"),

@@ -211,9 +211,11 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     One of `known`; None if none is similar.
   """
   section, _, leaf = name.rpartition(".")
+  near = did_you_mean(name, known, cutoff=0.85)
+  if near and _leaf(near) == leaf:
+    return near  # Its section is misspelt.
   if foreign := _foreign(name, known):
     return foreign
-  near = did_you_mean(name, known, cutoff=0.85)
   # The name of a key says more than that of its section.
   if near and did_you_mean(leaf, [_leaf(near)], cutoff=0.6):
     return near

@@ -15,8 +15,14 @@ from vit_jax.weights.spellings.contract import Assumed, Timm
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import TIMM
 
-# Norms after the branches, stored under the names of norms before them.
-_IS_POST_NORM = re.compile(r"_rpn_")
+# Regex of architectures -> their difference, which tensors may not show.
+_OTHERS = {
+  r"_rpn_": "has its norms after the branches, unlike our networks",
+  r"_(dinov3|lingbot|sapiens2|rope_(?!reg)|pe_(core|lang|spatial))": (
+    "has rotary positions of another form than EVA-02's, which our networks do"
+    " not have"
+  ),
+}
 # Model arguments that shapes determine, that only affect training, or that are
 # read here. Any other may change the outputs.
 _ARGUMENTS = re.compile(
@@ -91,10 +97,9 @@ def _check_config(config: Fields, families: list[Timm]) -> Timm | None:
     raise config.refusal(
       "architecture", f"is none of timm's networks that are read: {known}"
     )
-  if _IS_POST_NORM.search(name):
-    raise config.refusal(
-      "architecture", "has its norms after the branches, unlike our networks"
-    )
+  for pattern, difference in _OTHERS.items():
+    if re.search(pattern, name):
+      raise config.refusal("architecture", difference)
   arguments = config.mapping("model_args")
   for key, value in arguments.values.items():
     is_known = key in family.arguments or _ARGUMENTS.fullmatch(key)
