@@ -118,7 +118,7 @@ def test_help_has_examples_and_loads_no_tables(repo):
     (["5", "--figure=5"], "without the number of a table"),
     (["--figure=5", "--json"], "not json"),
     (["--figure=5", "--output=x.png"], "not png"),
-    (["5", "--costs"], "--costs stands alone"),
+    (["5", "--costs"], "--costs cannot be combined"),
     (["5", "--accelerator=h100"], "give --costs or the table of families"),
     (["--costs", "--accelerator=tpu"], "should be one of"),
     (["--figure=4"], "drawn from runs alone"),
@@ -151,4 +151,4 @@ def test_families_have_a_table_without_jax(repo, accelerator):
 def test_families_stand_alone(repo):
   result = command(repo, "families", "--runs=x")
   assert result.returncode == 1
-  assert "families stands alone" in result.stderr
+  assert "families cannot be combined" in result.stderr

@@ -122,8 +122,8 @@ def main(argv: Sequence[str]) -> int:
   if options.costs:
     if (number, options.figure, options.runs) != (None, None, None):
       raise UserError(
-        "--costs stands alone, without the number of a table, --figure and"
-        " --runs."
+        "--costs cannot be combined with the number of a table, --figure or"
+        " --runs; give it alone."
       )
     text = output.render_costs(
       _format(options.format, options.json, options.output),
@@ -157,8 +157,8 @@ def _families_format(options: flags.FlagValues) -> str:
   others = (options.figure, options.runs, options.costs or None)
   if others != (None, None, None):
     raise UserError(
-      "The table of families stands alone, without --costs, --figure and"
-      " --runs."
+      "The table of families cannot be combined with --costs, --figure or"
+      " --runs; ask for it alone."
     )
   return _format(options.format, options.json, options.output)
 
@@ -196,7 +196,7 @@ def _figure(figure: int, number: int | None) -> int:
   if figure not in _FIGURES or number is not None:
     raise UserError(
       f"--figure={figure} must be one of {', '.join(map(str, _FIGURES))}, and"
-      " stands alone, without the number of a table."
+      " is given without the number of a table."
     )
   return figure
 

@@ -79,7 +79,7 @@ def test_datasets_without_checksums_have_none(tmp_path):
     ("{", "is damaged"),
     ("[]", "is damaged"),
     ('{"sha256": {"a": 1}}', "is damaged"),
-    ('{"sha256": {"../a": {"size": 1, "sha256": ""}}}', "not beside it"),
+    ('{"sha256": {"../a": {"size": 1, "sha256": ""}}}', "not in its folder"),
   ],
 )
 def test_damaged_lists_are_told(tmp_path, text, message):

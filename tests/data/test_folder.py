@@ -256,7 +256,7 @@ def test_a_folder_of_nothing_but_images_is_one_split(tmp_path, caplog):
   _fill(tmp_path, {**dict.fromkeys(["1.jpg", "a/2.jpg"]), "3.txt": b"x"})
   assert _relative(_open_unlabelled(tmp_path), tmp_path) == ["1.jpg", "a/2.jpg"]
   assert "its images are one split, 'train'" in caplog.text
-  assert "ignored what is no image that can be read: 1 .txt" in caplog.text
+  assert "ignored what is not an image that can be read: 1 .txt" in caplog.text
 
 
 def test_without_labels_fingerprints_differ_from_those_of_classes(pets):

@@ -156,12 +156,12 @@ def test_a_body_that_does_not_fit_is_a_table_of_shapes():
 
 
 def test_only_a_start_tells_of_parameters_of_the_training(caplog):
-  found = weights(about_beside=["mask_token stands beside the network."])
+  found = weights(about_beside=["mask_token is not part of the network."])
   fitting.place(params(), found, MODEL)
   fitting.place_body(params(), found, MODEL)
   assert not caplog.messages
   fitting.fit(params(), found, MODEL)
-  assert caplog.messages == ["runs/x: mask_token stands beside the network."]
+  assert caplog.messages == ["runs/x: mask_token is not part of the network."]
 
 
 def test_results_are_on_the_shardings_of_the_network():
@@ -214,7 +214,8 @@ def test_what_stands_beside_the_network_is_taken_whole_or_starts(caplog):
   wider = {**params(), "decoder": {"kernel": jnp.zeros((2, 4))}}
   np.testing.assert_array_equal(started(wider, found)["decoder"]["kernel"], 0)
   assert (
-    "parameters that learn beside the network are initialised" in caplog.text
+    "parameters that are trained with the network are initialised"
+    in caplog.text
   )
 
 

@@ -138,7 +138,7 @@ def test_every_output_has_its_name(tmp_path, classes, said):
     (lambda p: {n: x for n, x in p.items() if n != "head"}, "is not there"),
     (
       lambda p: {**p, "head": {"kernel": np.ones((16, 7)), "bias": np.ones(7)}},
-      r"'head/bias' is \(7,\) in place of \(5,\)",
+      r"'head/bias' is \(7,\) instead of \(5,\)",
     ),
   ],
 )

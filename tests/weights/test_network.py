@@ -32,5 +32,5 @@ def test_a_swin_without_its_stem_is_not_told_to_be_another_network():
   }
   with pytest.raises(UserError, match="no stem/conv/kernel") as caught:
     network.detect(without, "x.npz", {})
-  assert "not hold a whole network" in str(caught.value)
+  assert "not hold a complete network" in str(caught.value)
   assert "Vision Transformer" not in str(caught.value)

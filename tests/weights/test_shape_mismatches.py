@@ -56,5 +56,5 @@ def test_equal_shapes_pass_the_check_and_others_are_listed():
       {"a": (1,), "b": (1,)}, {"a": (2,), "c": (3,)}, "A is not B"
     )
   first, _, *rows = str(error.value).splitlines()
-  assert first == "A is not B: these do not go with its other parameters."
+  assert first == "A is not B: these parameters do not fit the others."
   assert [row.split()[0] for row in rows] == ["a", "b", "c"]

@@ -152,7 +152,7 @@ def _time(found: Compilation) -> list[tuple[str, str]]:
     ),
     (
       "  as scheduled",
-      f"{1e3 * times.overlapped_seconds:.2f} ms: exchanges go on beside"
+      f"{1e3 * times.overlapped_seconds:.2f} ms: exchanges overlap with"
       " arithmetic",
     ),
     ("images/s", f"{times.images_per_second:,.0f}"),

@@ -96,8 +96,8 @@ def parse(name: str, num_slices: int | None = None) -> Topology | Hosts:
   generation, grid = found[2], tuple(map(int, found[3].split("x")))
   if generation not in GENERATIONS:
     raise UserError(
-      f'"{generation}" in --topology={name} is no known device; there are TPUs'
-      f" {', '.join(GENERATIONS)} and GPUs {', '.join(gpus.GPUS)}."
+      f'"{generation}" in --topology={name} is not a known device; there are'
+      f" TPUs {', '.join(GENERATIONS)} and GPUs {', '.join(gpus.GPUS)}."
     )
   rank, example = GENERATIONS[generation]
   if len(grid) != rank or not all(grid):

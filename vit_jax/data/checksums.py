@@ -67,7 +67,7 @@ def read(directory: epath.Path) -> dict[str, Checksum] | None:
     ) from None
   for name in found:
     if os.path.basename(name) != name:
-      raise UserError(f"{path} names {name!r}, which is not beside it.")
+      raise UserError(f"{path} names {name!r}, which is not in its folder.")
   return found
 
 

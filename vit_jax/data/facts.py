@@ -227,7 +227,7 @@ def _check_numbers(config: schema.Config, source: Source) -> None:
       )
   elif source.numbers and learns_labels(config):
     raise UserError(
-      f"config.train.dataset = {dataset!r} has numbers in place of classes; to"
+      f"config.train.dataset = {dataset!r} has numbers instead of classes; to"
       " predict them, set config.objective.loss = 'mse'."
     )
 

@@ -105,7 +105,7 @@ def find_images(root: str, options: Options = PLAIN) -> Listing:
       for kind, n in ignored.most_common()
     )
     _warn(
-      f"{root}: ignored what is no image that can be read: {counts}."
+      f"{root}: ignored what is not an image that can be read: {counts}."
       f"{_remedies(ignored)}"
     )
   if is_flat:
@@ -188,7 +188,7 @@ def _no_images(
   advice = ""
   if not options.unlabelled:
     where = (
-      f"as train/CLASS/{pattern}, and likewise in val/ and test/, or as"
+      f"as train/CLASS/{pattern}, and the same in val/ and test/, or as"
       f" CLASS/{pattern}"
     )
     if any(is_image(f"1{kind}") or kind == _FOLDER for kind in ignored):

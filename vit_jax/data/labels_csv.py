@@ -239,7 +239,7 @@ def _classes(
     (column,) = columns.label_names
     raise UserError(
       f"{path} has numbers such as {fraction} in its column {column!r}, which"
-      " are no classes. To predict them, set config.objective.loss = 'mse', or"
+      " are not classes. To predict them, set config.objective.loss = 'mse', or"
       f" name the column as in 'csv:FILE,target={column}'; if they are names of"
       " classes, make words of them."
     )

@@ -81,6 +81,6 @@ def of_source(source: Source, *, dataset: str) -> Targets:
       raise UserError(
         f"config.train.dataset = {dataset!r}: {name!r} has the mean"
         f" {middle:.9g} and the standard deviation {deviation:.3g}, too small"
-        " beside it for float32; subtract a constant from the column."
+        " compared with it for float32; subtract a constant from the column."
       )
   return Targets(source.numbers, mean, std)

@@ -110,8 +110,8 @@ def seed_accuracies(
   held_out = train.rows(held_out_set(permutations, max(shots)))
   if l2_sweep and not len(held_out.labels):
     raise ExamplesError(
-      f"No training example is left beside {max(shots)} shots to choose the"
-      " l2 on; use fewer shots, a larger training split or no l2_sweep."
+      f"No training example is left after {max(shots)} shots to choose the l2"
+      " on; use fewer shots, a larger training split or no l2_sweep."
     )
   accuracies = {}
   for count in shots:

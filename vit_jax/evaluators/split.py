@@ -176,7 +176,7 @@ def open_split(
   )
   if source.numbers:
     raise UserError(
-      f"{key}: {dataset!r} has numbers in place of classes, which an evaluator"
+      f"{key}: {dataset!r} has numbers instead of classes, which an evaluator"
       ' of type "regression" compares with.'
     )
   if source.num_classes is None:

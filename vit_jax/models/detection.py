@@ -40,7 +40,7 @@ def shape_of(
   if name not in shapes:
     some = ", ".join(list(shapes)[:5]) or "none"
     raise UserError(
-      f"{path} does not hold a whole network: there is no {name} in it. Its"
+      f"{path} does not hold a complete network: there is no {name} in it. Its"
       f" parameters: {some}{', ...' if len(shapes) > 5 else ''}."
     )
   shape = shapes[name]

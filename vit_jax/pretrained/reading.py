@@ -262,8 +262,8 @@ def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
     params=params,
     class_names=run_files.read_class_names(workdir),
     about_beside=[
-      f"{name} stands beside the network; runs of objective"
-      f" {config.objective.name!r} take it along, others leave it."
+      f"{name} is not part of the network: runs of objective"
+      f" {config.objective.name!r} train it further, others ignore it."
       for name in beside
     ],
     beside=beside,

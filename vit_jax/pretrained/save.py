@@ -111,7 +111,7 @@ def _check_params(weights: Weights) -> None:
       if misfit.in_file is None
       else "is none of the model's"
       if misfit.wanted is None
-      else f"is {misfit.in_file} in place of {misfit.wanted}"
+      else f"is {misfit.in_file} instead of {misfit.wanted}"
     )
     for misfit in misfits
   ]

@@ -162,7 +162,9 @@ def _clip(directory: epath.Path, named: dict) -> Tokenizer:
   source = directory / "vocab.json"
   merges = directory / "merges.txt"
   if not merges.exists():
-    raise UserError(f"{source} needs merges.txt beside it, which is missing.")
+    raise UserError(
+      f"{source} needs merges.txt in the same folder, which is missing."
+    )
   pairs = clip_pairs.parse_merges(merges.read_text("utf-8"), str(merges))
   ids = json_files.read(source)
   try:

@@ -45,7 +45,7 @@ def detect(
   shape_mismatches.check(
     shapes,
     family.shapes(model, model.num_classes),
-    f"{path} is not a whole {family.title}, or not one that is known",
+    f"{path} is not a complete {family.title}, or not one that is supported",
   )
   return model, list(found.assumed)
 

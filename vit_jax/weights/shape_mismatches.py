@@ -78,7 +78,7 @@ def check(
   """
   if misfits := find(found, wanted):
     raise ShapeMismatchError(
-      f"{sentence}: these do not go with its other parameters.", misfits
+      f"{sentence}: these parameters do not fit the others.", misfits
     )
 
 

@@ -245,7 +245,7 @@ class _Reader:
       case ("storage", Global(kind), str(key), _, int(size)):
         self.stack.append(Storage(kind, key, size))
       case _:
-        raise Unreadable("it refers to something that is no storage")
+        raise Unreadable("it refers to something that is not a storage")
 
 
 _VALUES = frozenset(

@@ -346,8 +346,8 @@ def test_it_is_exported_without_what_predicts_patches(
   path = str(tmp_path / name)
   with caplog.at_level("INFO", "vit_jax"):
     convert.convert(pretrained, path)
-  assert "mask_token stands beside the network" in caplog.text
-  assert "patch_head stands beside the network" in caplog.text
+  assert "mask_token is not part of the network" in caplog.text
+  assert "patch_head is not part of the network" in caplog.text
   images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
   model, params = vit_jax.load(pretrained)
   expected = networks.apply(model, params, images)

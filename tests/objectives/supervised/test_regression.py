@@ -195,7 +195,7 @@ def test_what_belongs_to_classes_is_refused_without_data(changes, message):
     ),
     (
       {"objective__loss": "softmax", "evals": {}},
-      "has numbers in place of classes; to predict them, set"
+      "has numbers instead of classes; to predict them, set"
       " config.objective.loss = 'mse'",
     ),
     (

@@ -118,7 +118,7 @@ def test_numbered_labels_are_no_names():
 def test_what_is_left_out_of_the_file_is_said():
   notes = huggingface.read(GOLDEN / "huggingface_mae").assumed
   assert any(
-    "decoder (24 tensors) is no part of the network" in note for note in notes
+    "decoder (24 tensors) is not part of the network" in note for note in notes
   )
 
 

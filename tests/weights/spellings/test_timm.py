@@ -299,7 +299,7 @@ def test_pre_training_head_of_older_files_is_read(copied):
 def test_file_of_hugging_face_alone_is_told_what_it_needs(tmp_path):
   file = GOLDEN / "huggingface_vit" / "model.safetensors"
   shutil.copy(file, tmp_path / "x.safetensors")
-  with pytest.raises(UserError, match="config.json beside"):
+  with pytest.raises(UserError, match="config.json next to"):
     files.read(str(tmp_path / "x.safetensors"))
 
 

@@ -208,7 +208,7 @@ def _listed(
     there = _folders(f"{root}/{kind}")
     raise UserError(
       f"{key}: there is no folder {directory}; masks are looked for as"
-      f" annotations/{split}/NAME.png beside images/{split}/NAME.jpg."
+      f" annotations/{split}/NAME.png for images/{split}/NAME.jpg."
       + (f" {root}/{kind} has {truncate.first(there)}." if there else "")
     )
   wanted = image_formats.is_image

@@ -107,8 +107,8 @@ def _check_distillation(model: schema.Model) -> None:
     return
   if model.pool != "cls":
     raise UserError(
-      f"config.model.distillation = '{model.distillation}' adds a token beside"
-      f" the class token, but config.model.pool = '{model.pool}'; use"
+      f"config.model.distillation = '{model.distillation}' adds a token"
+      f" after the class token, but config.model.pool = '{model.pool}'; use"
       " config.model.pool='cls'."
     )
   if model.representation_size is not None:

@@ -273,6 +273,6 @@ def _start_beside(fitting: Fitting) -> None:
     fitting.start(new)
     trees = dict.fromkeys(name.partition("/")[0] for name in new)
     fitting.notes.append(
-      "The parameters that learn beside the network are initialised:"
+      "The parameters that are trained with the network are initialised:"
       f" {', '.join(trees)}."
     )

@@ -76,7 +76,7 @@ def read(path: str) -> Centres:
       " --output=FILE.npz."
     ) from None
   if found.rows.ndim != 2 or not np.isfinite(found.rows).all():
-    raise UserError(f"{path} is damaged: its centres are no finite vectors.")
+    raise UserError(f"{path} is damaged: its centres are not finite vectors.")
   return found
 
 

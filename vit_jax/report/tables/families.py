@@ -32,7 +32,7 @@ _NOTE = (
   "Parameters are in millions, GMACs 10^9 multiply-adds of a forward pass."
   " ExaFLOPs are of the row's phase alone, three forward passes an image,"
   " without teachers. {day} Steps are of 64 images a {word} in bfloat16, or as"
-  " many as fit, and days likewise of the phase alone."
+  " many as fit, and days are also of the phase alone."
 )
 _OURS = "ours"
 _SECONDS_A_DAY = 86_400

@@ -9,7 +9,7 @@ HOW = (
   "Pre-train by `python -m vit_jax.train --config=CONFIG --workdir=RUN`,"
   " fine-tune by `python -m vit_jax.sweep --config=CONFIG"
   " --config.init_from=RUN --workdir=RUN_TUNED`, and on all of VTAB by"
-  " `vit_jax.vtab` in place of `vit_jax.sweep`."
+  " `vit_jax.vtab` instead of `vit_jax.sweep`."
 )
 _LATEX = str.maketrans(
   {

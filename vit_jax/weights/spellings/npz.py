@@ -170,6 +170,6 @@ def _said(comment: bytes, path: str) -> dict[str, Any]:
       raise ValueError
   except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
     raise UserError(
-      f"{path} is damaged: the comment that tells the model cannot be read."
+      f"{path} is damaged: the comment that describes the model cannot be read."
     ) from None
   return {"model": model, "use": {**use, "class_names": names}}

@@ -119,7 +119,7 @@ def _family(found: Tensors, families: list[Timm], path: str) -> Timm:
     f"{path} is none of timm's networks that are read ({known}): it has none of"
     f" {', '.join(marks)}. Its"
     f" tensors: {some}{', ...' if len(found) > 4 else ''}. (Hugging Face's"
-    " files are read with the config.json beside them.)"
+    " files are read with the config.json next to them.)"
   )
 
 

@@ -36,7 +36,7 @@ _UNKNOWN = (
   (r"^stem\.[23]\.", "a stem of convolutions that overlap"),
   (r"^head\.pre_logits\.", "a hidden layer before the classifier"),
   (r"^stages\.0\.downsample\.", "a stride in its first stage too"),
-  (r"\.shortcut\.", "convolutions beside the blocks"),
+  (r"\.shortcut\.", "convolutions around the blocks"),
 )
 # Architectures whose norms have a different epsilon.
 _LARGE_EPSILON = re.compile(r"convnext_xxlarge")

@@ -41,7 +41,7 @@ def _network(model: schema.Model) -> TimmNetwork:
   if model.layer_norm_eps != model.head_norm_eps:
     raise cannot(
       _KIND,
-      f"model.head_norm_eps={model.head_norm_eps:g} beside"
+      f"model.head_norm_eps={model.head_norm_eps:g} with"
       f" model.layer_norm_eps={model.layer_norm_eps:g}",
     )
   if size.stem_stride == 2 or size.stem_stride >= timm.DILATED_STRIDE:

@@ -217,8 +217,8 @@ def _siglip_config(model: schema.Model) -> dict[str, Any]:
   theirs, ours = open_clip_trunks.gelu(trunk), model.image.gelu
   if theirs != ours:
     _logger.warning(
-      "open_clip's image tower %s has the %s GELU, in place of"
-      " model.image.gelu='%s': its embeddings will differ a little.",
+      "open_clip's image tower %s has the %s GELU, but model.image.gelu is"
+      " '%s': its embeddings will differ a little.",
       trunk,
       theirs,
       ours,

@@ -102,8 +102,8 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   if config.get("use_absolute_position_embeddings", FLAG, False):
     raise config.refusal(
       "use_absolute_position_embeddings",
-      "adds positions to patches beside the biases of scores, which no"
-      " published BEiT does and our networks do not",
+      "adds positions to patches in addition to the biases of scores, which"
+      " neither a published BEiT nor our networks do",
     )
   has_second_norm = not config.get("use_mean_pooling", FLAG, True)
   if has_second_norm and "lm_head.weight" in tensors:
@@ -140,7 +140,7 @@ def _network(
   notes = []
   if left_out:
     notes.append(
-      f"The prediction head ({len(left_out)} tensors) is no part of the"
+      f"The prediction head ({len(left_out)} tensors) is not part of the"
       " network."
     )
   return found, notes
@@ -267,8 +267,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   """Returns the network's tensors with joined projections split."""
   if "pos_embed" in tensors:
     raise UserError(
-      f"{path} adds positions to patches ('pos_embed') beside the biases of"
-      " scores, which no published BEiT does and our networks do not."
+      f"{path} adds positions to patches ('pos_embed') in addition to the"
+      " biases of scores, which neither a published BEiT nor our networks do."
     )
   tensors = timm.without_key_biases(tensors)
   found, more = _network(tensors, (_FIRST, _ALL), path)

@@ -49,7 +49,8 @@ def timms(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
     found["reg_token" if name == _REGISTERS else name] = tensor
   if num_left_out:
     notes.append(
-      f"The projection head ({num_left_out} tensors) is no part of the network."
+      f"The projection head ({num_left_out} tensors) is not part of the"
+      " network."
     )
   found.pop(_MASK_TOKEN, None)
   return swiglu.taken_apart(found, *_SWIGLU, path)

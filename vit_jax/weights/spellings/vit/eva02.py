@@ -63,7 +63,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   head = [name for name in tensors if name.startswith("lm_head.")]
   if head:
     notes.append(
-      f"The prediction head ({len(head)} tensors) is no part of the network."
+      f"The prediction head ({len(head)} tensors) is not part of the network."
     )
   found: dict[str, np.ndarray] = {}
   for name, tensor in timm.without_key_biases(tensors).items():

@@ -100,8 +100,8 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   unused = {name for name in tensors if name.startswith("decoder.")}
   if unused:
     notes.append(
-      f"The decoder ({len(unused)} tensors) is no part of the network;"
-      " vit_jax.load(path, pretraining=True) brings it along."
+      f"The decoder ({len(unused)} tensors) is not part of the network;"
+      " vit_jax.load(path, pretraining=True) returns it as well."
     )
   if _MASK_TOKEN in tensors:
     notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")

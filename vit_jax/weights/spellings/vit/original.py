@@ -47,8 +47,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
     others = {n: x for n, x in tensors.items() if not mae.is_of_decoder(n)}
     unused = len(tensors) - len(others)
     notes.append(
-      f"The decoder ({unused} tensors) is no part of the network;"
-      " vit_jax.load(path, pretraining=True) brings it along."
+      f"The decoder ({unused} tensors) is not part of the network;"
+      " vit_jax.load(path, pretraining=True) returns it as well."
     )
     tensors = others
   return TIMM.prepare(tensors, path, notes)
