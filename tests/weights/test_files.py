@@ -10,7 +10,7 @@ from etils import epath
 from safetensors.numpy import load_file, save_file
 
 from tests.weights import published_npz
-from tests.weights.published import GOLDEN, change_tensors, folder
+from tests.weights.published import GOLDEN, change, change_tensors, folder
 from vit_jax.errors import UserError
 from vit_jax.weights import files, path_errors
 
@@ -21,6 +21,18 @@ def test_an_npz_is_read(tmp_path):
   np.savez(path, **params)
   assert files.is_published(path)
   assert files.read(path).path == path
+
+
+def test_a_network_of_timm_saved_by_transformers_is_timms(tmp_path):
+  source = GOLDEN / "timm_vit"
+  path = shutil.copytree(source, tmp_path / "wrapped")
+  change_tensors(path, lambda x: {f"timm_model.{n}": a for n, a in x.items()})
+  kind = "TimmWrapperForImageClassification"
+  change(path, model_type="timm_wrapper", architectures=[kind])
+  found, wanted = files.read(str(path)), files.read(str(source))
+  assert found.model == wanted.model and found.assumed == ()
+  assert found.class_names == wanted.class_names
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
 def test_a_workdir_is_no_published_file(tmp_path):

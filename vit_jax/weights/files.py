@@ -12,6 +12,9 @@ from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, npz, original, timm
 from vit_jax.weights.spellings.two_towers.open_clip import CONFIG as OPEN_CLIP
 
+# model_type of timm's networks that transformers saves, with timm's config.
+_TIMM_IN_HUGGING_FACE = "timm_wrapper"
+
 
 def is_published(path: str) -> bool:
   """Tells a published file or directory from a workdir.
@@ -73,7 +76,8 @@ def _library(path: epath.Path) -> types.ModuleType:
   config = timm_config.found(path)
   if config is None and (directory / OPEN_CLIP).exists():
     return original
-  if config is not None and "model_type" in config:
+  kind = None if config is None else config.values.get("model_type")
+  if kind not in (None, _TIMM_IN_HUGGING_FACE):
     return huggingface
   is_timms = config is not None and "architecture" in config
   # timm's files can be read without a config.

@@ -173,7 +173,7 @@ def test_a_network_of_timm_that_is_not_ours_is_refused(copied, values, words):
     ("stem.3.weight", "convolutions that overlap"),
     ("head.pre_logits.fc.weight", "a hidden layer"),
     ("stages.0.downsample.1.weight", "a stride in its first stage"),
-    ("stages.1.blocks.0.shortcut.conv.weight", "beside the blocks"),
+    ("stages.1.blocks.0.shortcut.conv.weight", "around the blocks"),
   ],
 )
 def test_parts_that_our_networks_lack_are_named(copied, tensor, part):

@@ -105,6 +105,15 @@ def test_an_older_config_is_read_as_timm_reads_it(copied):
   assert "normalised" not in " ".join(found.assumed)
 
 
+@pytest.mark.parametrize("name", ["timm_clip", "timm_vit_map"])
+def test_lone_tower_says_which_gelu_is_assumed(copied, name):
+  directory = copied(name)
+  whole = " ".join(timm.read(directory).assumed)
+  (directory / "config.json").unlink()
+  assert "model.gelu=" in " ".join(timm.read(directory).assumed)
+  assert "GELU" not in whole
+
+
 def test_lone_file_says_what_is_assumed():
   weights = timm.read(GOLDEN / "timm_vit_alone" / "model.safetensors")
   assert weights.model.num_heads == 1

@@ -256,6 +256,12 @@ def said_of_encoder(
   of_clip = "norm_pre.weight" in tensors
   if "architecture" in config:
     of_clip = "_clip_" in config.get("architecture", TEXT)
+  elif of_clip or pool == "map":
+    notes.append(
+      "No config.json says which form of the GELU there is: the exact one is"
+      " taken (model.gelu='exact'); OpenAI's CLIP wants 'quick', most SigLIPs"
+      " want 'tanh'."
+    )
   has_stem = any(name.startswith(f"{_STEM}.") for name in tensors)
   return {
     "num_heads": _num_heads(config, width, notes),
