@@ -164,27 +164,29 @@ def write(
       return timm_write.write(path, weights, card)
     if form == "safetensors":
       return timm_write.write_file(path, weights)
+    if form == "huggingface":
+      return huggingface.write(path, weights, card)
   except Unwritable as error:
-    raise _advised(error, weights.model) from None
-  if form == "huggingface":
-    return huggingface.write(path, weights, card)
+    raise _advised(error, weights.model, form) from None
   if form == "open_clip":
     return open_clip_write.write(path, weights)
   npz.write(epath.Path(path), weights)
   return ()
 
 
-def _advised(error: Unwritable, model: schema.Model) -> Unwritable:
-  """Returns timm's refusal with the directory that can hold the network."""
+def _advised(error: Unwritable, model: schema.Model, form: str) -> Unwritable:
+  """Returns a refusal with the directory that can hold the network, if any."""
+  other, library, check = ("huggingface", "Hugging Face", huggingface.check)
+  if form == "huggingface":
+    other, library, check = ("timm", "timm", timm_write.check)
   try:
-    huggingface.check(model)
+    check(model)
   except UserError:
     return error
   return Unwritable(
     error.reason,
-    "A name without a suffix, in the form 'huggingface', is a directory of"
-    " Hugging Face, which can hold this network; so can a NAME.npz or a"
-    " workdir.",
+    f"A name without a suffix, in the form '{other}', is a directory of"
+    f" {library}, which can hold this network; so can a NAME.npz or a workdir.",
   )
 
 
