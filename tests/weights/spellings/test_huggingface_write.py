@@ -216,7 +216,15 @@ def test_what_transformers_cannot_have_is_named(tmp_path, vit, keys, words):
   assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["huggingface_deit", "huggingface_vit"])
+@pytest.mark.parametrize(
+  "name",
+  [
+    "huggingface_deit",
+    "huggingface_vit",
+    "huggingface_beit",
+    "huggingface_dinov2",
+  ],
+)
 def test_the_quick_gelu_is_that_of_transformers(tmp_path, name):
   weights = changed(huggingface.read(GOLDEN / name), gelu="quick")
   huggingface.write(tmp_path / "out", weights)
@@ -326,7 +334,6 @@ def test_registers_without_layer_scale_get_factors_of_one(tmp_path):
     ({"pos_embedding": "sincos2d"}, "'sincos2d' at 'stem'"),
     ({"distillation": "token"}, "distillation='token'"),
     ({"stem_blocks": (1,)}, "hybrid"),
-    ({"gelu": "quick"}, "gelu='quick'"),
     ({"mlp_dim": 17}, "mlp_dim=17.*width 16"),
     ({"num_classes": 5}, "registers=3.*mlp='swiglu'"),
   ],

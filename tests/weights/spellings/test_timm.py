@@ -184,6 +184,7 @@ def test_gelu_is_that_of_timms_models(copied, architecture, gelu):
     ("rope.freqs", "rotary"),
     ("patch_embed.backbone.bn1.running_mean", "batch norm"),
     ("blocks.0.attns.0.qkv.weight", "parallel"),
+    ("blocks.0.attn_out_proj.weight", "parallel"),
     ("something.else", "something.else"),
   ],
 )

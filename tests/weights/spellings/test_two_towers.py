@@ -774,7 +774,7 @@ def test_a_gelu_that_timms_tower_lacks_is_said(tmp_path, toy_trunk, caplog):
   convert.convert(golden, str(tmp_path / "siglip"), to="open_clip")
   (line,) = caplog.messages
   assert "vit_toy_patch4_siglip_16 has the exact GELU" in line
-  assert "model.image.gelu='tanh'" in line
+  assert "model.image.gelu is 'tanh'" in line
 
 
 # timm 1.0.31 has these: name, image size, form of the GELU.

@@ -95,7 +95,7 @@ _UNKNOWN = (
   (r"rel_pos|relative_position", "relative positions"),
   (r"rope|\.freqs$", "rotary positions"),
   (r"\.mlp\.(w1|fc1_g)\.", "SwiGLU of two layers"),
-  (r"\.(attns|ffns)\.\d", "parallel branches"),
+  (r"\.(attns|ffns)\.\d|\.attn_out_proj\.", "parallel branches"),
   (r"\.attn\.lambda_", "differential attention"),
 )
 _SWIGLU = (".mlp.fc1", ".mlp.gate", ".mlp.fc1")
