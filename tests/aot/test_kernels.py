@@ -1,4 +1,4 @@
-"""Bounds of kernels: whose it is, and the attention's against hand counts."""
+"""Bounds of kernels: whose it is, and each against counts by hand."""
 
 import dataclasses
 
@@ -99,3 +99,45 @@ def test_v6e_has_units_of_256():
   assert find_accelerator("TPU v6 lite").matrix_side == 256
   assert find_accelerator("TPU v6e").matrix_side == 256
   assert V5E.matrix_side == find_accelerator("TPU v4").matrix_side == 128
+
+
+def convolution(direction, side, *shape):
+  array = Shape("bf16", shape)
+  taps = Shape("f32", (side**2 + 1, 8, shape[-1]))
+  if direction == "forward":
+    operands, results = (array, taps), (array,)
+  else:
+    operands, results = (array, taps, array), (array, taps)
+  return kernels.Call(f"depthwise_conv_{direction}_{side}", operands, results)
+
+
+@pytest.mark.parametrize(
+  ("call", "operations"),
+  [
+    # A register for each place, a multiplication and an addition for each tap.
+    (convolution("forward", 3, 5, 7, 8, 128), 5 * 7 * 9 * 2),
+    (convolution("backward", 3, 5, 7, 8, 128), 5 * 7 * 9 * 4),
+    # 17 images are three registers, 130 channels two.
+    (convolution("forward", 7, 2, 1, 17, 130), 2 * 6 * 49 * 2),
+  ],
+)
+def test_operations_are_counted_in_whole_registers(call, operations):
+  assert kernels.depthwise_conv_cycles(call, TPU) == operations / 4
+  older = dataclasses.replace(TPU, vector_slots=2)
+  assert kernels.bound(call, older) == operations / 2
+
+
+def test_a_slow_memory_bounds_a_convolution():
+  slow = dataclasses.replace(TPU, hbm_bandwidth=1e9)  # A byte a cycle.
+  call = convolution("forward", 3, 5, 7, 8, 128)
+  moved = 2 * 2 * 5 * 7 * 8 * 128 + 4 * 10 * 8 * 128
+  assert kernels.depthwise_conv_cycles(call, slow) == moved
+
+
+def test_slots_of_vector_units():
+  slots = {
+    kind: find_accelerator(f"TPU {kind}").vector_slots
+    for kind in ("v3", "v4", "v5 lite", "v5p", "v6 lite")
+  }
+  # A device is a core on v3, two on v4 and v5p, and one on the others.
+  assert slots == {"v3": 2, "v4": 4, "v5 lite": 4, "v5p": 8, "v6 lite": 4}

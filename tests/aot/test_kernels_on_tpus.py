@@ -11,6 +11,7 @@ import pytest
 from tests.aot import chip
 from tests.models.networks import tiny
 from vit_jax.aot import hlo_text
+from vit_jax.models.convnext.network import Block
 from vit_jax.models.layers.attention import MultiHeadAttention
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.swin.window_attention import WindowAttention
@@ -54,6 +55,21 @@ def test_biases_of_a_beit_are_added_in_the_kernel(libtpu):
 
   text = compiled(Attention(), shaped(197, 768))
   assert_scores_stay_on_the_chip(text, BATCH * 12 * 197**2)
+
+
+def test_depthwise_convolutions_are_a_kernel_in_the_order_of_their_block(
+  libtpu,
+):
+  block = Block(1, 1e-6, "bfloat16", 0.0, "pallas")
+  text = compiled(block, shaped(28, 28, 192))
+  module = hlo_text.parse(text)
+  steps = module[module.entry]
+  calls = [step for step in steps if "tpu_custom_call" in step.attributes]
+  assert len(calls) == 2  # Forward and backward.
+  assert "feature_group_count" not in text
+  # Places are outermost everywhere, as the kernel needs them.
+  orders = re.findall(rf"bf16\[{BATCH},28,28,\d+\]\{{([\d,]+)", text)
+  assert orders.count("3,0,2,1") > 0.9 * len(orders)
 
 
 # 48 of 256 lanes are empty, or 59; of 64 tokens half of the lanes would be.

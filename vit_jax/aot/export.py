@@ -160,7 +160,7 @@ def export_towers(
 
 def _built(model: schema.Model, params: Any, dtype: str) -> tuple[Any, Any]:
   """Builds the network, and converts its parameters to a dtype."""
-  model = model.updated(dtype=dtype, attention="xla")
+  model = model.updated(dtype=dtype, attention="xla", depthwise="xla")
   network = models_build.create(model, num_classes=model.num_classes)
   return network, jax.tree.map(
     lambda leaf: np.asarray(leaf, jnp.dtype(dtype)), params

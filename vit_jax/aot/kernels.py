@@ -14,10 +14,13 @@ from vit_jax.aot.hlo_text import Computation, Instruction, Shape
 from vit_jax.sharding.topologies import Accelerator
 
 TARGET = "tpu_custom_call"
-# Rows of a register.
+# Rows of a register and their numbers.
 SUBLANES = 8
+LANES = 128
 # Products per head. Forward: q k^T and p v. Backward: q k^T, dv, dp, dq and dk.
 NUM_PRODUCTS = {"forward": 2, "backward": 5}
+# Backward: the gradients of the map and of the filters.
+NUM_CONVOLUTIONS = {"forward": 1, "backward": 2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +55,7 @@ def short_attention_cycles(call: Call, accelerator: Accelerator) -> float:
   - The vector units are never the bottleneck: they need 10 operations on each
     register of 1024 scores in the backward pass, or 13 if a bias and a mask are
     added, at 4 per cycle and core (v4: 2), compared with the 5 x 8 rows of its
-    products in 4 matrix units (v4: 4 per core). Those rates are the slots of an
-    instruction in libtpu's utilisation reports,
-    `LIBTPU_INIT_ARGS='--xla_jf_dump_to=DIR --xla_jf_dump_llo_text=true'`.
+    products in 4 matrix units (v4: 4 per core).
 
   Args:
     call: Call of short_attention_forward_64 or short_attention_backward_64,
@@ -77,14 +78,46 @@ def short_attention_cycles(call: Call, accelerator: Accelerator) -> float:
   products = batch * num_heads * NUM_PRODUCTS[direction]
   matrix = products * squares * rows / num_units
 
+  return max(matrix, _memory_cycles(call, accelerator))
+
+
+def depthwise_conv_cycles(call: Call, accelerator: Accelerator) -> float:
+  """Bounds a kernel of `vit_jax.models.layers.depthwise_kernel`.
+
+  It is the longer of the times that the vector units and the memory need on
+  their own. For each register, of 8 images and 128 channels at one place, and
+  each tap the vector units multiply and add, twice in the backward pass. The
+  compiler's schedule for v5e adds 5 % for a row of 56 places, and 10 % for the
+  zeros around the map and the conversion to float32.
+
+  Args:
+    call: Call of depthwise_conv_forward_7 or depthwise_conv_backward_7, named
+      by the side of the filters, on maps (h, w, b, c).
+    accelerator: TPU that it runs on.
+  """
+  direction, side = re.fullmatch(
+    r"depthwise_conv_(forward|backward)_(\d+)", call.name
+  ).groups()
+  height, width, images, channels = call.operands[0].dims
+  registers = (
+    height * width * math.ceil(images / SUBLANES) * math.ceil(channels / LANES)
+  )
+  operations = 2 * NUM_CONVOLUTIONS[direction] * int(side) ** 2
+  vector = registers * operations / accelerator.vector_slots
+  return max(vector, _memory_cycles(call, accelerator))
+
+
+def _memory_cycles(call: Call, accelerator: Accelerator) -> float:
+  """Cycles in which the memory moves every operand and result once."""
   moved = sum(shape.num_bytes for shape in (*call.operands, *call.results))
   bandwidth = accelerator.hbm_bandwidth / accelerator.devices_per_chip
-  return max(matrix, moved / bandwidth * accelerator.clock)
+  return moved / bandwidth * accelerator.clock
 
 
 # Prefix of a kernel's name -> minimum cycles of a call on a device. The longest
 # prefix counts.
 BOUNDS: dict[str, Callable[[Call, Accelerator], float]] = {
+  "depthwise_conv_": depthwise_conv_cycles,
   "short_attention_": short_attention_cycles,
 }
 

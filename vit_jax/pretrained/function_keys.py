@@ -30,6 +30,7 @@ OF_TRAINING = (
   "head_dtype",
   "softmax_dtype",
   "attention",
+  "depthwise",
   "scan_layers",
   "remat",
 )

@@ -98,7 +98,7 @@ def of_checkpoint(config: schema.Config, found: schema.Model) -> schema.Config:
   _check_names(config.keep_model_keys)
   if TEXT not in registry.OBJECTIVES.get(config.objective.name).needs:
     found = parts.image_section(found, config.model)
-  names = (*config.keep_model_keys, "attention", "remat")
+  names = (*config.keep_model_keys, "attention", "depthwise", "remat")
   return config.model_copy(
     update={
       "model": _taken_over(config.model, found, set(names)),

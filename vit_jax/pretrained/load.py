@@ -18,7 +18,7 @@ from vit_jax.weights import flat
 from vit_jax.weights.contract import Weights
 
 # Settings that let a network run on any device, without training.
-ANY_DEVICE = {"attention": "xla", "remat": "none"}
+ANY_DEVICE = {"attention": "xla", "depthwise": "xla", "remat": "none"}
 _HEADS = ("head/", "head_dist/")
 
 

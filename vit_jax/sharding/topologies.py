@@ -19,6 +19,11 @@ class Accelerator:
     clock: Cycles/s of a TPU's core; None for others.
     devices_per_chip: Number of devices that jax sees in a chip.
     matrix_side: Side of a TPU's matrix units, in numbers.
+    vector_slots: Operations on registers of 1024 numbers that a device's TPU
+      cores start in a cycle: 4 a core, or 2 before v5. They are the slots in
+      libtpu's utilisation reports, which
+      `LIBTPU_INIT_ARGS='--xla_jf_dump_to=DIR --xla_jf_dump_llo_text=true'`
+      writes.
   """
 
   flops: float
@@ -28,6 +33,7 @@ class Accelerator:
   clock: float | None = None
   devices_per_chip: int = 1
   matrix_side: int = 128
+  vector_slots: int = 4
   network: float = 0.0
 
   @property
@@ -38,13 +44,17 @@ class Accelerator:
 # Keys are parts of jax's `device_kind`, in lower case; the longest match is
 # used.
 ACCELERATORS = {
-  "tpu v2": Accelerator(45e12, 16e9, 700e9, 496e9, 0.70e9, devices_per_chip=2),
-  "tpu v3": Accelerator(123e12, 32e9, 900e9, 560e9, 0.94e9, devices_per_chip=2),
+  "tpu v2": Accelerator(
+    45e12, 16e9, 700e9, 496e9, 0.70e9, devices_per_chip=2, vector_slots=2
+  ),
+  "tpu v3": Accelerator(
+    123e12, 32e9, 900e9, 560e9, 0.94e9, devices_per_chip=2, vector_slots=2
+  ),
   "tpu v4": Accelerator(275e12, 32e9, 1228e9, 600e9, 1.05e9),
   "tpu v5 lite": Accelerator(197e12, 16e9, 819e9, 400e9, 1.50e9),
   "tpu v5e": Accelerator(197e12, 16e9, 819e9, 400e9, 1.50e9),
-  "tpu v5": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9),
-  "tpu v5p": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9),
+  "tpu v5": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9, vector_slots=8),
+  "tpu v5p": Accelerator(459e12, 95e9, 2765e9, 1200e9, 1.75e9, vector_slots=8),
   "tpu v6 lite": Accelerator(
     918e12, 32e9, 1640e9, 800e9, 1.75e9, matrix_side=256
   ),

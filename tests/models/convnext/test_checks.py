@@ -88,6 +88,7 @@ def test_every_key_of_the_config_reaches_the_network():
     head_bias_init=-3.0,
     dtype="bfloat16",
     remat="dots",
+    depthwise="pallas",
     normalize="imagenet",
     stochastic_depth_rate=0.2,
     layer_norm_eps=1e-5,

@@ -48,6 +48,7 @@ class Block(nn.Module):
 
   Attributes:
     drop_rate: Probability that an example skips the block; 0 outside training.
+    implementation: Implementation of the depthwise convolution.
 
   The other attributes are the keys of `config.model` with the same names.
   """
@@ -56,11 +57,14 @@ class Block(nn.Module):
   layer_norm_eps: float
   dtype: str
   drop_rate: float
+  implementation: str
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
     shortcut, width = x, x.shape[-1]
-    x = DepthwiseConv(sizes.KERNEL, _INIT, self.dtype, name="depthwise")(x)
+    x = DepthwiseConv(
+      sizes.KERNEL, _INIT, self.dtype, self.implementation, name="depthwise"
+    )(x)
     x = checkpoint_name(x, "depthwise")
     x = LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
     x = self._dense("expand", sizes.EXPANSION * width, x)
@@ -122,6 +126,7 @@ class Stage(nn.Module):
 
   Attributes:
     drop_rates: Probability that an example skips a block, for each block.
+    implementation: Implementation of the depthwise convolutions.
 
   The other attributes are as in `ConvNeXt`.
   """
@@ -133,6 +138,7 @@ class Stage(nn.Module):
   layer_norm_eps: float
   dtype: str
   remat: str
+  implementation: str
 
   @nn.compact
   def __call__(
@@ -151,6 +157,7 @@ class Stage(nn.Module):
         self.layer_norm_eps,
         self.dtype,
         rate if train else 0.0,
+        self.implementation,
         name=stages.block_name(i),
       )(x)
     return x
@@ -179,6 +186,7 @@ class ConvNeXt(nn.Module):
   head_bias_init: float = 0.0
   dtype: str = "float32"
   remat: str = "none"
+  depthwise: str = "xla"
   normalize: str = "minus_one_to_one"
   stochastic_depth_rate: float = 0.0
   layer_norm_eps: float = 1e-6
@@ -204,6 +212,7 @@ class ConvNeXt(nn.Module):
         self.layer_norm_eps,
         self.dtype,
         self.remat,
+        self.depthwise,
         name=f"stage{i + 1}",
       )
       for i, (depth, width) in enumerate(

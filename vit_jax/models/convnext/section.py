@@ -36,6 +36,11 @@ class ConvNeXtModel(Model):
   widths: tuple[Size, ...] | None = key(
     None, "Channels of each stage; None: the variant's."
   )
+  depthwise: Literal["xla", "pallas"] = key(
+    "xla",
+    "Depthwise convolutions on TPUs. xla: the compiler's; pallas: a kernel that"
+    " adds shifted maps, if the images on a device are a multiple of 8.",
+  )
   stem_stride: Size = key(
     4, "Side and stride of the first convolution in pixels."
   )

@@ -15,11 +15,13 @@ class DepthwiseConv(nn.Module):
     kernel_size: Side of the filters, odd.
     kernel_init: Initialiser of the filters.
     dtype: Dtype of the result.
+    implementation: 'xla' for `depthwise_conv`; 'pallas' for our kernel on TPUs.
   """
 
   kernel_size: int
   kernel_init: nn.initializers.Initializer
   dtype: str
+  implementation: str = "xla"
 
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
@@ -27,8 +29,23 @@ class DepthwiseConv(nn.Module):
     shape = (self.kernel_size, self.kernel_size, 1, channels)
     kernel = self.param("kernel", self.kernel_init, shape)
     bias = self.param("bias", nn.initializers.zeros, (channels,))
-    x = depthwise_conv(x.astype(self.dtype), kernel.astype(self.dtype))
-    return x + bias.astype(self.dtype).reshape(1, 1, 1, -1)
+    arrays = (array.astype(self.dtype) for array in (x, kernel, bias))
+    # Initialisation may run on any device.
+    in_kernel = self.implementation == "pallas" and not self.is_initializing()
+    if in_kernel and placement.platform() == "tpu":
+      return _in_kernel(*arrays)
+    return _with_bias(*arrays)
+
+
+def _with_bias(x, kernel, bias):
+  return depthwise_conv(x, kernel) + bias.reshape(1, 1, 1, -1)
+
+
+def _in_kernel(x, kernel, bias):
+  # Imported late, as the kernels' compiler is slow to import.
+  from vit_jax.models.layers import depthwise_kernel
+
+  return depthwise_kernel.depthwise_conv(x, kernel, bias, otherwise=_with_bias)
 
 
 def depthwise_conv(

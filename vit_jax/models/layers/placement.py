@@ -12,7 +12,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 
 def platform() -> str:
@@ -42,6 +42,12 @@ class Placement:
 
   mesh: AbstractMesh | None
   spec: PartitionSpec
+
+  def part_of(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shape of the part of an array that a device holds."""
+    if self.mesh is None:
+      return shape
+    return NamedSharding(self.mesh, self.spec).shard_shape(shape)
 
   def on_each_device(
     self, function: Callable, in_specs: Any = None, out_specs: Any = None
