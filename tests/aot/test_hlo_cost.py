@@ -358,13 +358,16 @@ ENTRY %main (x: bf16[2,197,128]) -> bf16[2,197,128] {{
 """
 
 
-def test_a_kernel_of_ours_counts_by_its_bound(monkeypatch):
+@pytest.mark.parametrize(
+  "name", ["mine_backward", "block/mine", "transpose(jvp(mine_backward))"]
+)
+def test_a_kernel_of_ours_counts_by_its_bound(monkeypatch, name):
   def bound(call: kernels.Call, accelerator) -> float:
     assert accelerator is V5E
     return float(call.operands[0].dims[1] + call.results[0].dims[2])
 
   monkeypatch.setattr(kernels, "BOUNDS", {"mine": bound})
-  found = cost(calling("mine_backward"))
+  found = cost(calling(name))
   assert found.cycles == found.kernel_cycles == 197 + 128
   assert found.kernel_calls == 1
   assert not found.uncosted

@@ -127,7 +127,7 @@ def call(computation: Computation, instruction: Instruction) -> Call | None:
   if f'custom_call_target="{TARGET}"' not in instruction.attributes:
     return None
   traced = re.search(
-    r'op_name="[^"]*?([^"/]+)/pallas_call', instruction.attributes
+    r'op_name="[^"]*?(\w+)\)*/pallas_call', instruction.attributes
   )
   return Call(
     name=traced[1] if traced else re.sub(r"[.\d]+$", "", instruction.name),
