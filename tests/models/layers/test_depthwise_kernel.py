@@ -94,6 +94,15 @@ def test_rows_may_be_computed_in_several_steps(monkeypatch, kilobytes, steps):
   assert_same(arrays, gradient)
 
 
+# The map above or below a step has fewer rows than the border of 3.
+@pytest.mark.parametrize(("rows", "steps"), [(7, 7), (10, 5), (6, 2)])
+def test_a_step_may_have_fewer_rows_than_the_border(monkeypatch, rows, steps):
+  arrays, gradient = _arrays(8, rows, 3, 4, 7)
+  monkeypatch.setattr(depthwise_kernel, "VMEM_BYTES", 1_500_000)
+  assert _grid(*arrays) == (1, 1, steps)
+  assert_same(arrays, gradient)
+
+
 def test_what_the_kernel_cannot_do_is_left_to_the_other_form(monkeypatch):
   def used(*arrays):
     calls = []

@@ -87,8 +87,8 @@ class _Step:
     for rows in range(height, 0, -1):
       grid = (channels // lanes, images // IMAGES, height // rows)
       step = cls(rows, lanes, side, grid)
-      is_whole = height % rows == 0 and step.rows_read(height) <= height
-      if is_whole and step._num_bytes(height, width, itemsize) <= VMEM_BYTES:
+      fits = step._num_bytes(height, width, itemsize) <= VMEM_BYTES
+      if height % rows == 0 and fits:
         return step
     return None
 
@@ -98,7 +98,11 @@ class _Step:
 
   def rows_read(self, height: int) -> int:
     """Number of rows of a map of this height that a step reads."""
-    return self.rows if self.rows == height else self.rows + 2 * self.border
+    return min(self.rows + 2 * self.border, height)
+
+  def first_read(self, index: Any, height: int, read: int) -> Any:
+    """First row that step `index` reads; a window never leaves the map."""
+    return jnp.clip(index * self.rows - self.border, 0, height - read)
 
   def _num_bytes(self, height: int, width: int, itemsize: int) -> int:
     """Bytes of vector memory that the backward pass needs."""
@@ -250,8 +254,7 @@ class _Specs:
     read = step.rows_read(height)
 
     def window(channel, image, row):
-      # A window that would leave the map is moved inside.
-      start = jnp.clip(row * step.rows - border, 0, height - read)
+      start = step.first_read(row, height, read)
       # Only a multiple of LANES needs more than one step.
       lane = 0 if step.grid[0] == 1 else channel * LANES
       return start, 0, image * IMAGES, lane
@@ -280,45 +283,34 @@ class _Specs:
 
 def _widen(window_ref, wide_ref, step):
   """Writes a window into `wide_ref`, with zeros around the map."""
-  border, rows = step.border, step.rows
+  border = step.border
   read, width = window_ref.shape[:2]
-  shape = wide_ref.shape
-  columns = pl.ds(border, width)
-  side = jnp.zeros((shape[0], border, *shape[2:]), jnp.float32)
+  height = step.rows * pl.num_programs(2)
+  # Rows of the map: the first of `wide_ref`, and the first of the window.
+  first = pl.program_id(2) * step.rows - border
+  start = step.first_read(pl.program_id(2), height, read)
+  num_rows, _, *register = wide_ref.shape
+  above = jnp.maximum(-first, 0)
+  below = jnp.minimum(height - first, num_rows)
+
+  side = jnp.zeros((num_rows, border, *register), jnp.float32)
   wide_ref[:, :border] = side
   wide_ref[:, border + width :] = side
 
-  def clear(start):
-    edge = jnp.zeros((border, width, *shape[2:]), jnp.float32)
-    wide_ref[start : start + border, columns] = edge
+  def clear(i, carry):
+    wide_ref[i, pl.ds(border, width)] = jnp.zeros(
+      (width, *register), jnp.float32
+    )
+    return carry
 
-  def copy(source, target, number):
-    def row(i, carry):
-      wide_ref[target + i, columns] = window_ref[source + i].astype(jnp.float32)
-      return carry
+  def copy(i, carry):
+    row = window_ref[first - start + i]
+    wide_ref[i, pl.ds(border, width)] = row.astype(jnp.float32)
+    return carry
 
-    jax.lax.fori_loop(0, number, row, 0)
-
-  if read == rows:  # The whole map.
-    clear(0)
-    clear(border + rows)
-    copy(0, border, rows)
-    return
-  index, last = pl.program_id(2), pl.num_programs(2) - 1
-
-  @pl.when(index == 0)
-  def first_rows():
-    clear(0)
-    copy(0, border, rows + border)
-
-  @pl.when((index > 0) & (index < last))
-  def middle_rows():
-    copy(0, 0, rows + 2 * border)
-
-  @pl.when(index == last)
-  def last_rows():
-    clear(border + rows)
-    copy(border, 0, rows + border)
+  jax.lax.fori_loop(0, above, clear, 0)
+  jax.lax.fori_loop(above, below, copy, 0)
+  jax.lax.fori_loop(below, num_rows, clear, 0)
 
 
 def _parts(width: int, lanes: int) -> Iterator[tuple[range, pl.Slice]]:
