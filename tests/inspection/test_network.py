@@ -11,6 +11,7 @@ from tests.models.networks import (
   random_params,
   stack_layers,
   tiny,
+  tiny_convnext,
   tiny_hybrid,
   tiny_resnet,
 )
@@ -66,6 +67,11 @@ def test_layers_of_scanned_towers_come_one_by_one():
   seen = network.of_weights(scanned)
   assert not (seen.module.image.scan_layers or seen.module.text.scan_layers)
   jax.tree.map(np.testing.assert_array_equal, seen.params, found.params)
+
+
+def test_a_network_that_trained_with_kernels_needs_none():
+  assert network_of(tiny(attention="pallas")).module.attention == "xla"
+  assert network_of(tiny_convnext(depthwise="pallas")).module.depthwise == "xla"
 
 
 def test_a_resnet_has_no_attention():

@@ -51,7 +51,7 @@ def of_weights(weights: Weights) -> Network:
         " nothing to see; take an earlier checkpoint."
       )
   model = weights.model.updated(
-    scan_layers=False, attention="xla", remat="none"
+    scan_layers=False, attention="xla", depthwise="xla", remat="none"
   )
   if (text := getattr(model, "text", None)) is not None:
     text = text.model_copy(update={"scan_layers": False})
