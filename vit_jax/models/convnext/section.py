@@ -39,7 +39,8 @@ class ConvNeXtModel(Model):
   depthwise: Literal["xla", "pallas"] = key(
     "xla",
     "Depthwise convolutions on TPUs. xla: the compiler's; pallas: a kernel that"
-    " adds shifted maps, if the images on a device are a multiple of 8.",
+    " adds shifted maps, where the images on a device are a multiple of 8 and a"
+    " row of their maps fits into vector memory; the compiler's elsewhere.",
   )
   stem_stride: Size = key(
     4, "Side and stride of the first convolution in pixels."
