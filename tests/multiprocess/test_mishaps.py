@@ -279,6 +279,37 @@ def test_an_evaluation_ends_on_all_hosts_with_the_words_of_one(
   end_all(processes, str(hosts[1]))
 
 
+@pytest.mark.parametrize(
+  "sent_to",
+  [
+    (1,),
+    *(pytest.param(x, marks=pytest.mark.exhaustive) for x in ((0,), (0, 1))),
+  ],
+)
+def test_sigterm_to_any_ends_an_evaluation_of_all(repo, tmp_path, sent_to):
+  runs.end(runs.start(repo, tmp_path / "run", total_steps=2))
+  command = [
+    *(sys.executable, "-m", "vit_jax.evaluate"),
+    "--config=configs/quickstart.py:smoke",
+    f"--checkpoint={tmp_path / 'run'}",
+    "--config.evals.test.dataset=generated:classes=10,size=32,examples=10000000",
+  ]
+  processes = [
+    runs.start_command(repo, command, environment)
+    for environment in launched.environments(2, 2)
+  ]
+  for process in processes:
+    assert any("coordinated by process 0" in line for line in process.stderr)
+  time.sleep(10)
+  assert [process.poll() for process in processes] == [None, None]
+  start = time.monotonic()
+  for index in sent_to:
+    processes[index].send_signal(signal.SIGTERM)
+  for process in processes:
+    runs.end(process, 143, timeout=60)
+  assert time.monotonic() - start < 20
+
+
 def test_a_host_with_another_seed_is_named_before_anything_compiles(
   repo, tmp_path
 ):

@@ -186,6 +186,12 @@ def test_it_says_that_a_run_was_stopped_early(tmp_path):
   text = "".join(dry_run.describe(patient, compiled, str(tmp_path)))
   assert "where the run was stopped, after step 3" in text
   assert "here: the remaining 3 steps of" in text
+  (tmp_path / "metrics.jsonl").unlink()
+  (tmp_path / "metrics.jsonl").mkdir()
+  with pytest.raises(UserError, match="metrics.jsonl cannot be read"):
+    list(dry_run.describe(config, None, str(tmp_path)))
+  unbounded = config.model_copy(update={"early_stopping": None})
+  assert list(dry_run.describe(unbounded, None, str(tmp_path)))
 
 
 def test_names_of_keys_that_may_change_are_checked_without_a_run():

@@ -8,6 +8,7 @@ from etils import epath
 from vit_jax import records, versions
 from vit_jax.checkpoint import resume, store, verification
 from vit_jax.config import best_metric, evaluator_declarations, schema
+from vit_jax.errors import UserError
 from vit_jax.rundir import run_length, same_classes, same_shapes
 from vit_jax.rundir.contract import Run
 
@@ -99,9 +100,16 @@ def _stopped_early(
 ) -> bool:
   """Tells if early stopping ended a run at `step`, as its records say."""
   metric, path = best_metric.find(config), workdir / "metrics.jsonl"
-  if metric is None or not path.exists():
+  if metric is None or config.early_stopping is None or not path.exists():
     return False
-  lines = [x for x in records.read_lines(path) if x["step"] <= step]
+  try:
+    found = records.read_lines(path)
+  except OSError as error:
+    raise UserError(
+      f"{path} cannot be read ({error.strerror or error}); fix that before the"
+      " run is started."
+    ) from None
+  lines = [line for line in found if line["step"] <= step]
   best = best_metric.best_of(metric, best_metric.measured(metric, lines))
   prefixes = evaluator_declarations.prefixes(config)
   evaluated = any(

@@ -9,7 +9,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import vit_jax
-from tests.weights.published import GOLDEN, expected, relative_error
+from tests.weights.published import (
+  GOLDEN,
+  change_tensors,
+  expected,
+  relative_error,
+)
 from vit_jax.errors import UserError
 from vit_jax.weights import files, tensors
 
@@ -105,6 +110,16 @@ def test_the_head_under_a_classifier_of_siglip_is_left_out_and_said():
   weights = files.read(str(GOLDEN / "huggingface_siglip_classifier"))
   assert weights.model.num_classes == 5
   assert any("head of the image tower" in note for note in weights.assumed)
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
+def test_a_classifier_of_a_tower_alone_is_refused(tmp_path, kind):
+  # transformers has no such network: its pooling is not known.
+  path = alone(tmp_path / "a", kind, prefix="vision_model.")
+  classifier = {"classifier.weight": np.zeros((5, 24), np.float32)}
+  change_tensors(tmp_path / "a", lambda tensors: tensors | classifier)
+  with pytest.raises(UserError, match="classifier.weight .*not there"):
+    files.read(path)
 
 
 def test_a_classifier_of_clip_is_refused_with_what_to_save(tmp_path):

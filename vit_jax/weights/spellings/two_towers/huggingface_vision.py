@@ -16,17 +16,17 @@ _PROJECTION = "visual_projection.weight"
 _HEAD = "vision_model.head."
 _CLASSIFIER = "classifier"
 _NAMES = Names(
-  rows=(
-    *(
-      (ours.removeprefix(_IMAGE), theirs)
-      for ours, theirs in huggingface.NAMES.rows
-      if ours.startswith(_IMAGE)
-    ),
-    ("head", _CLASSIFIER),
+  rows=tuple(
+    (ours.removeprefix(_IMAGE), theirs)
+    for ours, theirs in huggingface.NAMES.rows
+    if ours.startswith(_IMAGE)
   ),
   required=tuple(
     name for name in huggingface.NAMES.required if name.startswith(_VISION)
   ),
+)
+_CLASSIFIER_NAMES = dataclasses.replace(
+  _NAMES, rows=(*_NAMES.rows, ("head", _CLASSIFIER))
 )
 
 
@@ -120,9 +120,13 @@ SIGLIP = _record("SigLIP", "minus_one_to_one", _said_siglip)
 def _under_classifier(
   tower: HuggingFace, said: Callable[[Fields, Tensors], dict[str, Any]]
 ) -> HuggingFace:
-  # The sizes are those of config.json's vision_config.
   return dataclasses.replace(
-    tower, said=said, select=_select_classifier, config=lambda model: {}
+    tower,
+    names=_CLASSIFIER_NAMES,
+    said=said,
+    select=_select_classifier,
+    # The sizes are those of config.json's vision_config.
+    config=lambda model: {},
   )
 
 
