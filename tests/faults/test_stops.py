@@ -1,7 +1,9 @@
 """Runs that are killed, preempted or interrupted lose nothing."""
 
 import json
+import pathlib
 import random
+import re
 import signal
 import sys
 import time
@@ -151,7 +153,14 @@ def test_an_evaluation_ends_at_once_when_it_is_asked_to(repo, tmp_path):
     "--config.evals.test.batch_size=4",
   ]
   process = runs.start_command(repo, command)
-  time.sleep(10)
+  status = pathlib.Path(f"/proc/{process.pid}/status")
+
+  def catches_sigterm():
+    mask = int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16)
+    return bool(mask >> (signal.SIGTERM - 1) & 1)
+
+  runs.wait_for(process, catches_sigterm)
+  time.sleep(8)
   assert process.poll() is None
   start = time.monotonic()
   process.send_signal(signal.SIGTERM)

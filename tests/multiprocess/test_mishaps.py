@@ -305,8 +305,11 @@ def test_sigterm_to_any_ends_an_evaluation_of_all(repo, tmp_path, sent_to):
   start = time.monotonic()
   for index in sent_to:
     processes[index].send_signal(signal.SIGTERM)
-  for process in processes:
-    runs.end(process, 143, timeout=60)
+  try:
+    for process in processes:
+      runs.end(process, 143, timeout=60)
+  finally:
+    kill(processes)
   assert time.monotonic() - start < 20
 
 
