@@ -104,6 +104,7 @@ class Goodput:
     self._marks.append((step, self._now()))
     self._step = step
     self._has_saved = step > 0
+    self._write()  # A run killed now has not lost its checkpoints.
 
   def summary(self) -> dict[str, float | int]:
     """Returns seconds by phase, without lost ones, and the share of steps.
