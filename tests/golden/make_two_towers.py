@@ -230,6 +230,7 @@ def of_openai() -> None:
 if __name__ == "__main__":
   clip()
   siglip()
+  siglip_classifier()
   timm_clip()
   of_open_clip()
   of_openai()
