@@ -198,6 +198,13 @@ def main() -> None:
   make_huggingface_clip(make_open_clip())
   make_siglip()
   make_siglip_2()
+  for path in FOLDER.glob("*/tokenizer.json"):
+    path.write_text(compact(path.read_text("utf-8")), "utf-8")
+
+
+def compact(text: str) -> str:
+  """JSON without line breaks and spaces, which are half of a tokenizer's."""
+  return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
 
 
 if __name__ == "__main__":

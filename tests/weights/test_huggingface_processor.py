@@ -213,11 +213,11 @@ def test_ops_are_told_as_near_as_they_can_be_and_come_back_as_they_were(
     ),
     (
       "decode|resize_small(256, method='bicubic', antialias=True)|central_crop",
-      ["rounded otherwise"],
+      ["rounded differently"],
     ),
     (
       "decode|resize(255, antialias=True)|central_crop(rounding='nearest')",
-      ["rounded otherwise"],
+      ["rounded differently"],
     ),
     ("decode|resize(256, antialias=True)|central_crop", []),
     ("decode|resize(method='area')", ["not by areas"]),

@@ -20,7 +20,7 @@ _CROP = ("size", "rounding")
 # Rounding of a crop's position in torchvision, as timm and open_clip use it.
 TORCHVISION, HUGGING_FACE = "nearest", "down"
 # Difference that remains between any of our ops and theirs.
-JPEG = "JPEG files are decoded by Pillow there, by about a level of 255 apart"
+JPEG = "Pillow decodes JPEG files there, about one level of 255 differently"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Resizing:
     longer, place = self.rounding
     if longer not in (None, "down") or place not in (None, crop_rounding):
       notes.append(
-        "sides are rounded otherwise there, so that a crop may lie a pixel"
-        " aside"
+        "sides are rounded differently there, so a crop may be off by a pixel"
       )
     return (*notes, JPEG)
 

@@ -524,7 +524,7 @@ def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
       "|central_crop",
       "bicubic",
       "shortest",
-      ["rounded otherwise", "JPEG"],
+      ["rounded differently", "JPEG"],
     ),
     (
       "decode|resize_small(scale=1, method='bicubic', antialias=True,"
@@ -539,13 +539,13 @@ def test_a_directory_of_open_clip_is_written_as_it_was_read(tmp_path):
       "|central_crop",
       "bicubic",
       "shortest",
-      ["rounded otherwise", "JPEG", "to 16 pixels there, not to 20"],
+      ["rounded differently", "JPEG", "to 16 pixels there, not to 20"],
     ),
     (
       "decode|resize_small(scale=1)|central_crop",
       "bicubic",
       "shortest",
-      ["rounded otherwise", "JPEG", "not by areas"],
+      ["rounded differently", "JPEG", "not by areas"],
     ),
     ("decode|central_crop", "bilinear", "squash", ["squares", "JPEG"]),
   ],
