@@ -64,7 +64,7 @@ def test_gpus_are_named_as_gke_or_compile_names_them(name, expected):
   ("words", "sentence"),
   [
     (SLURM, "--check=compile and --gpu=KIND, such as --gpu=h100, go together"),
-    ((*SLURM, "--gpu=v100"), '"v100" in --topology=v100:2x4 is no known'),
+    ((*SLURM, "--gpu=v100"), '"v100" in --topology=v100:2x4 is not a known'),
   ],
 )
 def test_what_cannot_be_compiled_is_not_submitted(submit, words, sentence):
