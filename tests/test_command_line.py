@@ -111,7 +111,7 @@ def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
 def test_an_evaluation_is_told_how_to_name_a_run(repo):
   result = run(QUICKSTART, "--workdir=x", cwd=repo, module="vit_jax.evaluate")
   assert result.returncode == 1
-  assert "other commands read a run with --checkpoint=WORKDIR." in result.stderr
+  assert "read a run with --checkpoint=WORKDIR." in result.stderr
 
 
 def test_bad_input_is_answered_without_importing_jax_or_tensorflow(repo):

@@ -171,8 +171,8 @@ _NO_KEYS = {
     "do_eval",
   ),
   "Give --config=configs/siglip.py.": ("siglip",),
-  "Only training writes to --workdir; other commands read a run with"
-  " --checkpoint=WORKDIR.": ("workdir",),
+  "Training writes to --workdir; evaluate, predict, visualize and search read a"
+  " run with --checkpoint=WORKDIR.": ("workdir",),
   "--workdir names the directory of a run.": (
     "output",
     "output_dir",

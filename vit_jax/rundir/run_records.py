@@ -37,7 +37,10 @@ _SUMMARY = "summary.json"
 # Records that a run without its checkpoints would replace. The last one says
 # that there were checkpoints.
 _KEPT = (
-  *(_METRICS, _SUMMARY, run_files.CONFIG, run_files.CLASSES),
+  _METRICS,
+  _SUMMARY,
+  run_files.CONFIG,
+  run_files.CLASSES,
   goodput.FILE,
 )
 # Directories of them, which are not fetched from a bucket.

@@ -21,16 +21,13 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from vit_jax.models.layers import placement
+from vit_jax.models.layers.tpu_core import LANES, SUBLANES, VMEM_BYTES
 
-# A register of a TPU holds 8 rows, here of images, of 128 numbers of 32 bits.
-IMAGES = 8
-LANES = 128
+# Images fill the rows of a register.
+IMAGES = SUBLANES
 # Places of a row that are computed together: their sums and what a row of taps
 # needs fit into the 64 registers.
 _PLACES = 8
-# Vector memory that a call may use: a kernel gets 16 MiB, and the compiler
-# needs some of it.
-VMEM_BYTES = 13 * 2**20
 
 
 def depthwise_conv(

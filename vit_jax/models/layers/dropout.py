@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jax.extend.random import threefry2x32_p
 from jaxtyping import Array, Bool, Float, Key, UInt32
 
+from vit_jax.models.layers.tpu_core import SUBLANES
+
 # Possible values of a draw of 16 bits.
 _DRAWS = 2**16
 _PER_BLOCK = 4
-# Rows of a TPU's registers.
-_SUBLANES = 8
 
 
 class Dropout(nn.Module):
@@ -58,9 +58,9 @@ def keep_mask(
   """
   *outer, num_tokens, width = shape
   rows = math.ceil(num_tokens / _PER_BLOCK)
-  if rows >= _SUBLANES:
+  if rows >= SUBLANES:
     # Then the borders of quarters are those of registers.
-    rows = _SUBLANES * math.ceil(rows / _SUBLANES)
+    rows = SUBLANES * math.ceil(rows / SUBLANES)
   quarters = [
     half >= jnp.uint32(dropped)
     for word in _blocks(key, (*outer, rows, width))

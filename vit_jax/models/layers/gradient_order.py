@@ -4,7 +4,7 @@ import jax
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
-_LANES = 128  # Numbers across a register, of the innermost dimension.
+from vit_jax.models.layers.tpu_core import LANES
 
 
 @jax.custom_vjp
@@ -36,4 +36,4 @@ fill_lanes.defvjp(_forward, _backward)
 
 def _filled(size: int) -> float:
   """Share of the lanes that a dimension of this size uses."""
-  return size / (-(-size // _LANES) * _LANES)
+  return size / (-(-size // LANES) * LANES)

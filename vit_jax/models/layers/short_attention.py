@@ -28,10 +28,10 @@ from jaxtyping import Array, Bool, Float
 
 from vit_jax.models.layers import placement
 from vit_jax.models.layers.short_attention_memory import (
-  LANES,
   lanes_per_step,
   sequences_per_step,
 )
+from vit_jax.models.layers.tpu_core import LANES
 
 
 class Summands(NamedTuple):

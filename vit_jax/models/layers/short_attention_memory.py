@@ -5,12 +5,8 @@ Imports neither jax nor flax, so that commands reject a bad value at once.
 
 import math
 
-# A register of a TPU holds 8 rows of 128 numbers of 32 bits.
-SUBLANES = 8
-LANES = 128
-# Vector memory that a call may use: a kernel gets 16 MiB, and the compiler
-# needs some of it.
-VMEM_BYTES = 13 * 2**20
+from vit_jax.models.layers.tpu_core import LANES, SUBLANES, VMEM_BYTES
+
 # Float32 matrices of scores that the backward pass holds at a time.
 SCORE_ARRAYS = 6
 # Arrays that are read or written in the backward pass.

@@ -25,6 +25,7 @@ from vit_jax.models.layers import (
   short_attention_device,
   softmax_attention,
 )
+from vit_jax.models.layers.tpu_core import LANES
 from vit_jax.models.swin import sizes
 
 # Published as a normal distribution truncated at -2 and 2, a hundred deviations
@@ -33,7 +34,6 @@ INIT = nn.initializers.normal(0.02)
 _MASKED = -100.0  # Added to scores, as published.
 # Added to scores of another window's keys, so that their weights are exactly 0.
 _APART = -1e9
-_LANES = 128  # Places across a register of a TPU.
 # Version 2 multiplies cosines by at most 1 / 0.01, initially by 10.
 _LARGEST_SCALE = math.log(1 / 0.01)
 _FIRST_SCALE = math.log(10)
@@ -221,7 +221,7 @@ def moved(x: Float[Array, "b h w c"], places: int) -> Float[Array, "b h w c"]:
 
 def _together(num_windows: int, window: int) -> int:
   """Number of windows that form one sequence."""
-  fits = 2 * window**2 <= _LANES and num_windows % 2 == 0
+  fits = 2 * window**2 <= LANES and num_windows % 2 == 0
   return 2 if fits and placement.platform() == "tpu" else 1
 
 
