@@ -5,7 +5,8 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, matching_classes
 from vit_jax.evaluators.classified_split import ClassifiedSplit
-from vit_jax.evaluators.split import Split, open_split
+from vit_jax.evaluators.opening import open_split
+from vit_jax.evaluators.split import Split
 
 
 def build(

@@ -7,8 +7,9 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators.contract import Context, EvaluatedState
 from vit_jax.evaluators.features import Examples, Extractor
+from vit_jax.evaluators.opening import open_split
 from vit_jax.evaluators.shots import ExamplesError
-from vit_jax.evaluators.split import Split, open_split
+from vit_jax.evaluators.split import Split
 
 
 class FeatureEvaluator:

@@ -18,7 +18,8 @@ from jaxtyping import Array
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, files, gallery
-from vit_jax.evaluators.split import Split, open_image_split
+from vit_jax.evaluators.opening import open_image_split
+from vit_jax.evaluators.split import Split
 from vit_jax.sharding import mesh as meshes
 
 _DRAWN = ("masked", "reconstruction")

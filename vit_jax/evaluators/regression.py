@@ -13,7 +13,8 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, regression_files
 from vit_jax.evaluators.gallery import Gallery
-from vit_jax.evaluators.split import Split, open_numbers_split
+from vit_jax.evaluators.opening import open_numbers_split
+from vit_jax.evaluators.split import Split
 from vit_jax.sharding import mesh as meshes
 
 

@@ -19,7 +19,8 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract, retrieval_files
 from vit_jax.evaluators.neighbors import Neighbors
-from vit_jax.evaluators.split import Split, open_captioned_split
+from vit_jax.evaluators.opening import open_captioned_split
+from vit_jax.evaluators.split import Split
 from vit_jax.evaluators.texts import TextEmbedder
 from vit_jax.sharding import mesh as meshes
 

@@ -16,7 +16,8 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.evaluators import contract
 from vit_jax.evaluators.classified_split import ClassifiedSplit
-from vit_jax.evaluators.split import Split, open_split
+from vit_jax.evaluators.opening import open_split
+from vit_jax.evaluators.split import Split
 from vit_jax.evaluators.texts import TextEmbedder
 from vit_jax.prompts import class_names, ensemble, templates
 from vit_jax.sharding import arrays

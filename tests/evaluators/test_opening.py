@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from vit_jax.errors import UserError
-from vit_jax.evaluators import split
+from vit_jax.evaluators import opening
 
 _DATASET = "generated:classes=5,size=8,examples=84"
 
@@ -24,7 +24,7 @@ def _open(context, **changes):
     image_key="image",
     label_key="label",
   )
-  return split.open_split(context, **(arguments | changes))
+  return opening.open_split(context, **(arguments | changes))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_captions_are_those_of_training_if_the_dataset_is(
   changes = {"dataset": dataset, "text_key": trained_key}
   train = context.config.train.model_copy(update=changes)
   config = context.config.model_copy(update={"train": train})
-  opened = split.open_captioned_split(
+  opened = opening.open_captioned_split(
     dataclasses.replace(context, config=config),
     key="config.evals.find.datasets.val",
     dataset=two_texts,
