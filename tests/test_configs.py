@@ -1255,6 +1255,43 @@ def test_eva02_is_finetuned_as_released(model, size, epochs, rate, layer_decay):
 
 
 @pytest.mark.parametrize(
+  ("model", "phase", "epochs", "batch", "rate", "layer_decay", "drop"),
+  [
+    ("B", "labels21k", 40, 2048, 3e-4, 0.7, 0.1),
+    ("L", "labels21k", 20, 1024, 2e-4, 0.75, 0.15),
+    ("B", "finetune21k", 15, 512, 5e-5, 0.8, 0.15),
+    ("L", "finetune21k", 20, 512, 2e-5, 0.85, 0.15),
+  ],
+)
+def test_eva02_learns_the_labels_of_imagenet_21k_first_as_released(
+  model, phase, epochs, batch, rate, layer_decay, drop
+):
+  """README.md of baaivision/EVA, EVA-02/asuka."""
+  config = load(file("eva02"), f"model={model},phase={phase}")
+  checks.check(config)
+  checks.check(load(file("eva02"), f"model={model},phase={phase},smoke"))
+  is_first = phase == "labels21k"
+  assert config.train.dataset == ("imagenet21k" if is_first else "imagenet2012")
+  assert ("scale=[0.2, 1.0]" in config.train.preprocess) == is_first
+  assert list(config.evals) == ([] if is_first else ["val"])
+  assert (config.total_epochs, config.train.batch_size) == (epochs, batch)
+  assert (config.schedule.base_lr, config.schedule.end_lr) == (rate, 0)
+  assert config.schedule.warmup_steps == f"{1 if is_first else 2} epochs"
+  assert config.optimizer.layer_decay == layer_decay
+  assert config.optimizer.freeze == "embedding/.*"
+  assert config.model.image_size == 448
+  assert config.model.stochastic_depth_rate == drop
+  assert config.objective.label_smoothing == (0.1 if is_first else 0.2)
+  assert config.objective.erase_probability == 0
+  assert config.ema_decay == (None if is_first else 0.9999)
+
+
+def test_eva02_of_a_size_without_labels_of_imagenet_21k_is_refused():
+  with pytest.raises(UserError, match="phase=finetune21k; it is for B, L."):
+    load(file("eva02"), "model=S,phase=finetune21k")
+
+
+@pytest.mark.parametrize(
   ("blur", "wanted"),
   [("released", ["0.0", "0.9", "0.5"]), ("paper", ["1.0", "0.1", "0.5"])],
 )
