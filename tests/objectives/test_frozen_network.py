@@ -108,23 +108,58 @@ def test_a_missing_file_is_named(tmp_path):
     read(str(tmp_path / "nothing.npz"))
 
 
-def test_of_two_towers_it_is_that_of_images(tmp_path):
-  keys = dict(width=24, depth=1, num_heads=2, mlp_dim=16)
+TOWER = dict(width=24, depth=1, num_heads=2, mlp_dim=16)
+
+
+def two_towers(path, **keys):
+  """Saves a network of two towers; returns its parameters."""
   model = build.create(
     named_sections.section(
       "model",
       name="two_towers",
       variant="Ti/4",
       image_size=SIDE,
-      image=keys,
-      text=keys,
+      image=TOWER,
+      text=TOWER,
+      **keys,
     ),
     num_classes=None,
   )
   images = np.zeros((1, SIDE, SIDE, 3), np.uint8)
   params = jax.jit(model.init)(jax.random.key(1), images)["params"]
-  vit_jax.save(str(tmp_path / "t.npz"), model, params)
-  tower = networks.tiny(None, **keys)
-  wanted = features(tower, params["image"], bytes_of(), ("encoded",))["encoded"]
+  rng = np.random.default_rng(0)
+  params = jax.tree.map(
+    lambda x: x + np.float32(0.1 * rng.standard_normal(x.shape)), params
+  )
+  vit_jax.save(str(path), model, params)
+  return params
+
+
+def encoded_by(params):
+  tower = networks.tiny(None, **TOWER)
+  found = features(tower, params["image"], bytes_of(), ("encoded",))
+  return found["encoded"][:, 1:]
+
+
+def test_of_two_towers_it_is_that_of_images(tmp_path):
+  params = two_towers(tmp_path / "t.npz", image_projection="affine")
   found = patches(read(str(tmp_path / "t.npz")), bytes_of())
-  np.testing.assert_allclose(found, wanted[:, 1:], rtol=1e-5, atol=1e-5)
+  np.testing.assert_allclose(found, encoded_by(params), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["linear", "affine", "none"])
+def test_the_projection_of_images_maps_each_patch(tmp_path, kind):
+  path = str(tmp_path / "t.npz")
+  size = 24 if kind == "none" else 10
+  params = two_towers(path, image_projection=kind, embedding_size=size)
+  wanted = np.asarray(encoded_by(params), np.float64)
+  if kind != "none":
+    projection = jax.tree.map(np.float64, params["image_projection"])
+    wanted = wanted @ projection["kernel"] + projection.get("bias", 0)
+  network = frozen_network.read_patches(KEY, path, student(), projected=True)
+  assert network.width == size
+  found = patches(network, bytes_of())
+  np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+  # A run resumes with neither another projection nor without it.
+  alone = read(path).constants.digests
+  assert (network.constants.digests == alone) == (kind == "none")

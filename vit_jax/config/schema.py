@@ -478,6 +478,12 @@ class FeaturePrediction(Objective):
     " the student with random parameters, for trials. [EVA]: CLIP's image"
     " tower.",
   )
+  teacher_features: Literal["projected", "encoded"] = key(
+    "projected",
+    "Features of the teacher's patches: with two towers, those that its"
+    " projection maps to the space of the embeddings, if it has one [EVA]; or"
+    " those of the last layer, as in all other networks.",
+  )
   masked_patches: PositiveInt = key(
     105, "Maximum number of masked patches per image. [EVA]: of 256."
   )

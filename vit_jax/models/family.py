@@ -27,10 +27,14 @@ class Part:
   Attributes:
     take: `take(model) -> section`, the section of the part alone, headless.
     put: `put(model, section) -> model` with that network as the part.
+    projection: `projection(model) -> (name, width)` of the parameters, a
+      `kernel` and perhaps a `bias`, that map the part's features to those of
+      the whole network; None if nothing does.
   """
 
   take: Callable[[schema.Model], schema.Model]
   put: Callable[[schema.Model, schema.Model], schema.Model]
+  projection: Callable[[schema.Model], tuple[str, int] | None]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,8 @@ from vit_jax.paper import cost
 from vit_jax.pretrained import load, reading
 
 _IMAGE_TOWER = "image"
+# Name of the projection among the constants.
+_PROJECTION = "projection"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,9 @@ class FrozenNetwork:
   @property
   def width(self) -> int:
     """Returns the dimension of a patch's features."""
+    projection = self.constants.params.get(_PROJECTION)
+    if projection is not None:
+      return projection["kernel"].shape[-1]
     return registry.FAMILIES.get(self.section.name).size(self.section).width
 
   def logits(
@@ -74,14 +79,22 @@ class FrozenNetwork:
   ) -> Float[Array, "b n d"]:
     """Computes patch features row by row in float32, without gradients.
 
-    They are the feature 'encoded' without the prefix tokens.
+    They are the feature 'encoded' without the prefix tokens, after the
+    projection if it was read.
 
     Args: As for `logits`.
     """
     images = self._seen(images, student)
-    found = features.features(self.network, params, images, ("encoded",))
+    own = {name: x for name, x in params.items() if name != _PROJECTION}
+    found = features.features(self.network, own, images, ("encoded",))
     family = registry.FAMILIES.get(self.section.name)
     tokens = found["encoded"][:, family.num_prefix_tokens(self.section) :]
+    if _PROJECTION in params:
+      projection = params[_PROJECTION]
+      dense = nn.Dense(
+        self.width, use_bias="bias" in projection, dtype=self.section.dtype
+      )
+      tokens = dense.apply({"params": projection}, tokens)
     return jax.lax.stop_gradient(tokens.astype(jnp.float32))
 
   def _seen(self, images: Any, student: schema.Model) -> Array:
@@ -117,7 +130,9 @@ def read(path: str, dtype: str) -> FrozenNetwork:
   )
 
 
-def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
+def read_patches(
+  key: str, path: str, student: schema.Model, *, projected: bool = False
+) -> FrozenNetwork:
   """Reads a network with the same patches as a student.
 
   It receives images of the size that gives it the student's grid; its positions
@@ -127,6 +142,8 @@ def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
     key: Key of the config that holds the path, for messages.
     path: A checkpoint in any format, or 'random' as in `frozen_path`.
     student: Section `model` of the student, whose dtype is used.
+    projected: True for features after the image tower's projection, if there is
+      one.
 
   Raises:
     UserError: The checkpoint cannot be read, has no patches, or cannot match
@@ -137,16 +154,20 @@ def read_patches(key: str, path: str, student: schema.Model) -> FrozenNetwork:
     return _random(path, int(match[1] or 0), section)
   weights = reading.read(path)
   section = _with_grid(key, path, image_tower(weights.model), student)
-  params = jax.tree.map(np.asarray, weights.params)
-  if registry.FAMILIES.get(weights.model.name).parts:
-    params = params[_IMAGE_TOWER]
+  whole = jax.tree.map(np.asarray, weights.params)
+  has_towers = registry.FAMILIES.get(weights.model.name).parts
+  params = whole[_IMAGE_TOWER] if has_towers else whole
+  found = _projection(weights.model) if projected else None
+  projection = {} if found is None else {_PROJECTION: whole[found[0]]}
   # The digest is that of the file, before any resizing.
-  digests = Constants.of(path, params).digests
+  digests = Constants.of(path, params | projection).digests
   network, fitted = load.adapt(
     dataclasses.replace(weights, model=section, params=params)
   )
   fitted = jax.tree.map(np.asarray, fitted)
-  return FrozenNetwork(network, section, Constants(fitted, digests))
+  return FrozenNetwork(
+    network, section, Constants(fitted | projection, digests)
+  )
 
 
 @functools.cache
@@ -184,6 +205,24 @@ def check_patches(key: str, path: str, student: schema.Model) -> None:
   """
   with frozen_path.told(key):
     section_of_patches(key, path, student)
+
+
+def projected_width(path: str) -> int | None:
+  """Returns the width of features after a projection; None without one.
+
+  Args:
+    path: A checkpoint in any format, or 'random' as in `frozen_path`.
+  """
+  if RANDOM.fullmatch(path):
+    return None
+  found = _projection(_body_in(path))
+  return None if found is None else found[1]
+
+
+def _projection(model: schema.Model) -> tuple[str, int] | None:
+  """Name and width of the image tower's projection."""
+  part = registry.FAMILIES.get(model.name).parts.get(_IMAGE_TOWER)
+  return None if part is None else part.projection(model)
 
 
 def image_tower(model: schema.Model) -> schema.Model:

@@ -13,6 +13,7 @@ from vit_jax import rngs
 from vit_jax.config import named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
+from vit_jax.models import build as models_build
 from vit_jax.models import features as model_features
 from vit_jax.objectives import build, masked_tokens
 from vit_jax.objectives.feature_prediction import kind
@@ -211,6 +212,51 @@ def test_the_teacher_is_counted_once_and_the_head_on_masked_patches(teacher):
   found = both - alone - of_head
   wider = config(None, model=dict(width=24, depth=3)).model
   assert found == cost.forward_flops(wider, num_classes=None) // 3
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+  """A CLIP whose image tower has a width of 24, and embeddings one of 10."""
+  path = str(tmp_path_factory.mktemp("clip") / "c.npz")
+  tower = dict(width=24, depth=3, num_heads=2, mlp_dim=24)
+  keys = dict(variant="Ti/4", image_size=SIDE, normalize="clip", image=tower)
+  model = models_build.create(
+    named_sections.section(
+      "model",
+      name="two_towers",
+      image_projection="linear",
+      embedding_size=10,
+      text=tower,
+      **keys,
+    ),
+    num_classes=None,
+  )
+  params = jax.jit(model.init)(jax.random.key(0), images()[:1])["params"]
+  vit_jax.save(path, model, params)
+  return path
+
+
+@pytest.mark.parametrize(
+  ("keys", "width"),
+  [({}, 10), ({"teacher_features": "encoded"}, 24)],
+)
+def test_features_of_a_clip_are_those_after_its_projection(clip, keys, width):
+  of_clip = config(clip, **keys)
+  objective = objective_of(of_clip)
+  params, _ = jax.jit(objective.init)(jax.random.key(0))
+  assert params["patch_head"]["kernel"].shape == (16, width)
+  loss, _ = loss_of(objective, params, prepared(objective))
+  assert abs(float(loss)) < 1
+  # The teacher's forward pass counts as a third; its projection is of all
+  # patches, the head's of the masked ones.
+  of_tower = cost.forward_flops(
+    config(None, model=dict(width=24, depth=3)).model, num_classes=None
+  )
+  of_projection = 2 * 16 * 24 * 10 if width == 10 else 0
+  found = build.forward_flops(of_clip, num_classes=None)
+  found -= build.forward_flops(config(None), num_classes=None)
+  wanted = 2 * 16 * width * 7 + (of_tower + of_projection) // 3
+  assert found == wanted
 
 
 @pytest.mark.parametrize(

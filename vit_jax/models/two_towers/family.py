@@ -396,6 +396,12 @@ def _with_image(model: schema.Model, tower: schema.Model) -> schema.Model:
   return found.model_copy(update={"embedding_size": width})
 
 
+def _image_projection(model: schema.Model) -> tuple[str, int] | None:
+  if model.image_projection == "none":
+    return None
+  return "image_projection", tower_shapes.embedding_size(model)
+
+
 def _layer_of(model: schema.Model, path: str) -> int | None:
   """Layers of the image tower; those of the text tower count as above them."""
   if not path.startswith(IMAGE):
@@ -455,5 +461,9 @@ FAMILY = Family(
   ),
   has_text=True,
   layer_of=_layer_of,
-  parts={"image": Part(take=image_tower, put=_with_image)},
+  parts={
+    "image": Part(
+      take=image_tower, put=_with_image, projection=_image_projection
+    )
+  },
 )

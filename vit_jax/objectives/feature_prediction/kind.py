@@ -63,7 +63,9 @@ def build(
       " the features of a teacher; name a checkpoint of any form, or 'random'"
       " for a network with random parameters, to try things out."
     )
-  teacher = frozen_network.read_patches(TEACHER, path, config.model)
+  teacher = frozen_network.read_patches(
+    TEACHER, path, config.model, projected=_is_projected(config)
+  )
   return objective.feature_prediction(config, teacher)
 
 
@@ -83,11 +85,22 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
     return flops
   from vit_jax.objectives import frozen_network
 
-  width = registry.FAMILIES.get(config.model.name).size(config.model).width
+  family = registry.FAMILIES.get(config.model.name)
   section = frozen_network.section_of_patches(TEACHER, path, config.model)
-  taught = registry.FAMILIES.get(section.name).size(section).width
-  flops += 2 * width * taught * config.objective.masked_patches
-  return flops + cost.forward_flops(section, num_classes=None) // 3
+  wanted = encoded = registry.FAMILIES.get(section.name).size(section).width
+  taught = cost.forward_flops(section, num_classes=None)
+  projected = frozen_network.projected_width(path)
+  if _is_projected(config) and projected is not None:
+    side, _ = family.grid(config.model)
+    taught += 2 * side**2 * encoded * projected
+    wanted = projected
+  width = family.size(config.model).width
+  flops += 2 * width * wanted * config.objective.masked_patches
+  return flops + taught // 3
+
+
+def _is_projected(config: schema.Config) -> bool:
+  return config.objective.teacher_features == "projected"
 
 
 def describe(config: schema.Config) -> dict[str, str]:
