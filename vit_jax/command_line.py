@@ -25,6 +25,7 @@ from vit_jax.config import (
   schema,
 )
 from vit_jax.errors import UserError
+from vit_jax.processes import termination
 
 _logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ def run(
   """Runs a command: `main(argv)` under absl; exits with what it returns.
 
   A `UserError` or a bad flag becomes one message on stderr and its exit code.
+  Ctrl-C ends it with 130 and SIGTERM with 143.
 
   Args:
     main: Main function of the command.
@@ -84,6 +86,7 @@ def run(
     sys.stderr.flush()
     os._exit(code)
 
+  termination.catch()
   parser = functools.partial(_parse_flags, config_flag=config_flag)
   app.run(main_and_leave, flags_parser=parser)
 

@@ -27,7 +27,7 @@ with an error, and both files contain the checkpoints before it.
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -38,6 +38,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluators import build as evaluators_build
 from vit_jax.models import attention_key
 from vit_jax.objectives import build as objectives_build
+from vit_jax.processes.termination import EXIT_TERMINATED, WORDS
 
 if TYPE_CHECKING:
   from vit_jax.evaluators.contract import Evaluator
@@ -77,8 +78,18 @@ def main(argv: Sequence[str]) -> int:
   from vit_jax.report import comparison, formatting
 
   found: list[Subject] = []
+
+  def show() -> None:
+    if len(paths) > 1 and found:
+      print(comparison.text(found), end="")
+    elif found:
+      for name, value in found[0].metrics.items():
+        print(f"{name}: {formatting.metric(value)}")
+    if options.report and found:
+      _report(options.report, config, found)
+
   try:
-    with _together(config):
+    with _together(config, show):
       for subject in measure(config, paths):
         found.append(subject)
         if options.output:
@@ -90,13 +101,7 @@ def main(argv: Sequence[str]) -> int:
           command_line.writing(records.write_json, options.output, value)
   finally:
     # Nor is anything lost from the printed output or the report.
-    if len(paths) > 1 and found:
-      print(comparison.text(found), end="")
-    elif found:
-      for name, value in found[0].metrics.items():
-        print(f"{name}: {formatting.metric(value)}")
-    if options.report and found:
-      _report(options.report, config, found)
+    show()
   return 0
 
 
@@ -158,18 +163,31 @@ def evaluate(config: schema.Config, checkpoint: str) -> dict[str, float | int]:
 
 
 @contextlib.contextmanager
-def _together(config: schema.Config) -> Iterator[None]:
-  """Joins the processes, all of which end if one of them has an error."""
+def _together(
+  config: schema.Config, on_sigterm: Callable[[], None] | None = None
+) -> Iterator[None]:
+  """Joins the processes, all of which end if one of them has an error.
+
+  Args:
+    config: Config that all of them must have.
+    on_sigterm: Called before SIGTERM ends the process.
+  """
   # jax is imported after all checks of the config, which are immediate.
   from vit_jax.processes import start
   from vit_jax.processes.liveness import Liveness
-  from vit_jax.processes.stopping import EXIT_TERMINATED, LeaveAtOnce
+  from vit_jax.processes.stopping import LeaveAtOnce
 
   start.initialize()
-  with (
-    Liveness() as liveness,
-    LeaveAtOnce(liveness.leave, EXIT_TERMINATED, "stopped by SIGTERM"),
-  ):
+  liveness = Liveness()
+
+  def leave(code: int) -> None:
+    try:
+      if on_sigterm is not None:
+        on_sigterm()
+    finally:
+      liveness.leave(code)
+
+  with liveness, LeaveAtOnce(leave, EXIT_TERMINATED, WORDS):
     start.check_alike(config)
     yield
 

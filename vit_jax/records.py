@@ -12,7 +12,7 @@ import math
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from etils import epath
@@ -21,6 +21,7 @@ from vit_jax import buckets
 from vit_jax.errors import UserError
 
 _logger = logging.getLogger(__name__)
+_unfinished: set[epath.Path] = set()
 
 
 def in_order(metric: str) -> tuple[str | int, ...]:
@@ -43,11 +44,9 @@ class MetricsFile:
 
   def __init__(self, path: epath.PathLike, *, last_step: int):
     self._path = epath.Path(path)
-    self._written = set()
     lines = read_lines(self._path) if self._path.exists() else []
     kept = [line for line in lines if line["step"] <= last_step]
-    for line in kept:
-      self._written.update((line["step"], name) for name in line)
+    self._written = names(kept)
     text = "".join(json.dumps(_plain(line)) + "\n" for line in kept)
     if self._path.exists() and (before := _text(self._path)) != text:
       _warn_of_lost_lines(self._path, before, last_step)
@@ -84,7 +83,7 @@ class MetricsFile:
 
   def has_any(self, step: int, prefixes: tuple[str, ...]) -> bool:
     """Returns True if a metric with such a prefix was recorded at `step`."""
-    return any(s == step and n.startswith(prefixes) for s, n in self._written)
+    return has_any(self._written, step, prefixes)
 
   def close(self) -> None:
     """Raises OSError if there are lines that cannot be written."""
@@ -92,6 +91,18 @@ class MetricsFile:
       self._write_waiting()
     finally:
       self._file.close()
+
+
+def names(lines: Iterable[Mapping[str, Any]]) -> set[tuple[int, str]]:
+  """Returns the step and the name of each metric in lines."""
+  return {(line["step"], name) for line in lines for name in line}
+
+
+def has_any(
+  written: Iterable[tuple[int, str]], step: int, prefixes: tuple[str, ...]
+) -> bool:
+  """Tells if metrics have one of `step` whose name has such a prefix."""
+  return any(s == step and n.startswith(prefixes) for s, n in written)
 
 
 def _warn_of_lost_lines(path: epath.Path, text: str, last_step: int) -> None:
@@ -171,15 +182,39 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     with buckets.local(path) as file:
       yield file
     return
+  with _partial(path) as partial:
+    yield partial
+    partial.replace(path)
+
+
+@contextlib.contextmanager
+def _partial(path: epath.Path) -> Iterator[epath.Path]:
+  """Yields a name next to `path`; removes what has it if the block raises."""
   # Two processes, even on two hosts, may write the same file: the later one
   # wins, and the file is complete.
   partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+  _unfinished.add(partial)
   try:
     yield partial
-    partial.replace(path)
   except BaseException:
-    partial.unlink(missing_ok=True)
+    _remove(partial)
     raise
+  finally:
+    _unfinished.discard(partial)
+
+
+def _remove(path: epath.Path) -> None:
+  if path.is_dir():
+    path.rmtree(missing_ok=True)
+  else:
+    path.unlink(missing_ok=True)
+
+
+def discard_unfinished() -> None:
+  """Removes files and directories that are half written, before an exit."""
+  for path in tuple(_unfinished):
+    with contextlib.suppress(OSError):
+      _remove(path)
 
 
 def _plain(value: Any) -> Any:
@@ -199,9 +234,6 @@ def new_directory(directory: epath.Path) -> Iterator[epath.Path]:
   Raises:
     UserError: The path exists, or cannot be written to.
   """
-  partial = directory.with_name(
-    f".{directory.name}.{uuid.uuid4().hex[:8]}.partial"
-  )
   try:
     if directory.exists():
       raise UserError(
@@ -213,13 +245,10 @@ def new_directory(directory: epath.Path) -> Iterator[epath.Path]:
         made.mkdir()
         yield made
       return
-    partial.mkdir(parents=True)
-    try:
+    with _partial(directory) as partial:
+      partial.mkdir(parents=True)
       yield partial
       partial.rename(directory)
-    except BaseException:
-      partial.rmtree(missing_ok=True)
-      raise
   except OSError as error:
     raise UserError(
       f"{directory} cannot be written ({error.strerror or error})."

@@ -170,6 +170,34 @@ def test_an_evaluation_ends_at_once_when_it_is_asked_to(repo, tmp_path):
   assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
 
+@pytest.mark.slow
+def test_an_evaluation_that_is_stopped_shows_the_checkpoints_before(
+  repo, tmp_path
+):
+  first, second = tmp_path / "first", tmp_path / "second"
+  for run in (first, second):
+    train(experiments.config(total_steps=2), str(run))
+  output, report = tmp_path / "found.json", tmp_path / "found.md"
+  command = [
+    *(sys.executable, "-m", "vit_jax.evaluate", f"--checkpoint={first}"),
+    *(f"--checkpoint={second}", f"--config={first}/config.json"),
+    *(f"--output={output}", f"--report={report}"),
+    "--config.evals.test.dataset=generated:classes=4,size=8,examples=40000",
+    "--config.evals.test.split=test",
+    "--config.evals.test.batch_size=4",
+  ]
+  process = runs.start_command(repo, command)
+  runs.wait_for(process, output.exists)
+  process.send_signal(signal.SIGTERM)
+  out, _ = runs.end(process, 143)
+  (metrics,) = json.loads(output.read_text()).values()
+  top1 = metrics["eval/test/top1"]
+  shown = {out: f"{top1:.4g}", report.read_text(): f"| {100 * top1:.2f} |"}
+  for text, value in shown.items():
+    assert value in text
+    assert "first" in text and "second" not in text
+
+
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
   """What the tiny run of `experiments` computes, undisturbed."""

@@ -99,7 +99,8 @@ def test_a_run_that_has_ended_is_not_started_again(run, tmp_path, order):
 
 
 @pytest.mark.parametrize(
-  ("order", "code"), [("preempted 42", 42), ("interrupted 130", 130)]
+  ("order", "code"),
+  [("preempted 42", 42), ("preempted 143", 42), ("interrupted 130", 130)],
 )
 def test_a_run_that_was_stopped_stops_the_sweep_and_goes_on_later(
   run, tmp_path, order, code

@@ -18,7 +18,6 @@ from jax.experimental import multihost_utils
 from vit_jax.processes import jax_private
 
 EXIT_PREEMPTED = 42
-EXIT_TERMINATED = 128 + signal.SIGTERM
 # Where jax's coordination service notes that a process got SIGTERM.
 _NOTICE = "RECEIVED_PREEMPTION_NOTICE"
 

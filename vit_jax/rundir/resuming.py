@@ -112,10 +112,6 @@ def _stopped_early(
   lines = [line for line in found if line["step"] <= step]
   best = best_metric.best_of(metric, best_metric.measured(metric, lines))
   prefixes = evaluator_declarations.prefixes(config)
-  evaluated = any(
-    line["step"] == step and name.startswith(prefixes)
-    for line in lines
-    for name in line
-  )
+  evaluated = records.has_any(records.names(lines), step, prefixes)
   is_due = saved.get("evaluation_due", False) and not evaluated
   return best_metric.is_in_vain(config, best) and not is_due

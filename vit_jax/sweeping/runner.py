@@ -19,8 +19,8 @@ from vit_jax.sweeping.plan import Run
 
 _EXPERIMENT = "experiment.json"
 _SUMMARY = "summary.json"
-# Exit codes of train when asked to stop; a process that is asked before its
-# handlers are installed dies of the signal.
+# Exit codes of train when asked to stop; a process that is asked before it has
+# anything to save ends with 128 + the signal, or dies of it.
 _STOPPED = {signal.SIGTERM: 42, signal.SIGINT: 130}
 _ENDED = ("finished", "diverged")
 
@@ -69,7 +69,8 @@ class Runner:
           " command resumes it.",
           flush=True,
         )
-      code = _STOPPED.get(-code, 128 - code)
+      code = 128 - code
+    code = _STOPPED.get(code - 128, code)
     if code > 1:
       return code
     if status(run) not in _ENDED:

@@ -1,0 +1,83 @@
+"""SIGTERM to a command: a sentence, exit code 143, nothing half written."""
+
+import sys
+
+import pytest
+
+from tests.faults import runs
+
+COMMAND = """
+import os, pathlib, signal, sys, time
+from vit_jax import command_line, records
+
+def main(argv):
+  {body}
+  time.sleep(100)
+
+command_line.run(main)
+"""
+
+
+def ended(repo, body):
+  """A command that does `body`, which sends SIGTERM to its own process."""
+  code = COMMAND.format(body="\n  ".join(body))
+  process = runs.start_command(repo, [sys.executable, "-c", code])
+  return runs.end(process, 143, timeout=100)
+
+
+@pytest.mark.parametrize(
+  "lines",
+  [
+    (
+      "with records.replacing({path!r}) as partial:",
+      "  partial.write_text('half')",
+    ),
+    (
+      "with records.new_directory(records.epath.Path({path!r})) as partial:",
+      "  (partial / 'images').mkdir()",
+      "  (partial / 'images' / 'first').write_text('half')",
+    ),
+  ],
+)
+def test_sigterm_leaves_nothing_half_written(repo, tmp_path, lines):
+  out, err = ended(
+    repo,
+    [line.format(path=str(tmp_path / "result")) for line in lines]
+    + [
+      f"  assert len(os.listdir({str(tmp_path)!r})) == 1",
+      "  os.kill(os.getpid(), signal.SIGTERM)",
+      "  time.sleep(100)",
+    ],
+  )
+  assert (out, err) == ("", "stopped by SIGTERM\n")
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_command_with_a_handler_of_its_own_is_not_ended(repo):
+  out, err = ended(
+    repo,
+    [
+      "before = signal.signal(signal.SIGTERM, lambda *_: print('heard'))",
+      "os.kill(os.getpid(), signal.SIGTERM)",
+      "time.sleep(1)",
+      "sys.stdout.flush()",
+      "signal.signal(signal.SIGTERM, before)",
+      "os.kill(os.getpid(), signal.SIGTERM)",
+    ],
+  )
+  assert (out, err) == ("heard\n", "stopped by SIGTERM\n")
+
+
+def test_the_handler_of_libtpu_is_replaced(repo):
+  pytest.importorskip("libtpu")
+  out, err = ended(
+    repo,
+    [
+      "from vit_jax.aot import topology",
+      "found = topology.parse('v5e:2x2')",
+      "topology.prepare_environment(found)",
+      "topology.devices(found)",
+      "os.kill(os.getpid(), signal.SIGTERM)",
+    ],
+  )
+  assert (out, err) == ("", "stopped by SIGTERM\n")

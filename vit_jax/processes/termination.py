@@ -1,0 +1,50 @@
+"""SIGTERM ends a command with a sentence and exit code 143.
+
+A run that trains asks for SIGTERM as a request to save when it joins its
+processes, which replaces this; see `stopping`.
+"""
+
+import os
+import signal
+import threading
+from types import FrameType
+
+from vit_jax import records
+
+EXIT_TERMINATED = 128 + signal.SIGTERM
+WORDS = "stopped by SIGTERM"
+
+
+def catch() -> None:
+  """Makes SIGTERM end the process; call it in the main thread.
+
+  A thread does it, at once: the main one may be in a compiler for minutes, and
+  an exception in the middle of an import has been seen to crash jax.
+  """
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+  signal.signal(signal.SIGTERM, _left_to_thread)
+  stderr = os.dup(2)  # The compiler's output may be suppressed just then.
+  threading.Thread(target=_watch, args=(reader, stderr), daemon=True).start()
+
+
+def renew() -> None:
+  """Puts `catch` in force again after a library installed its own handler."""
+  if signal.getsignal(signal.SIGTERM) is _left_to_thread:
+    signal.signal(signal.SIGTERM, _left_to_thread)
+
+
+def _left_to_thread(number: int, frame: FrameType | None) -> None:
+  del number, frame
+
+
+def _watch(reader: int, stderr: int) -> None:
+  while True:
+    is_sigterm = signal.SIGTERM in os.read(reader, 1)
+    # A command that passes it on to its runs has a handler of its own.
+    if is_sigterm and signal.getsignal(signal.SIGTERM) is _left_to_thread:
+      # Not by print, whose buffer the main thread may be using.
+      os.write(stderr, f"{WORDS}\n".encode())
+      records.discard_unfinished()
+      os._exit(EXIT_TERMINATED)
