@@ -1,5 +1,6 @@
 """What a person who types something wrong is told, and how fast."""
 
+import json
 import os
 import subprocess
 import sys
@@ -335,3 +336,67 @@ def test_a_file_without_permission_is_refused_before_the_work(
   monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
   with pytest.raises(UserError, match="--output=.* you have no permission"):
     command_line.check_writable("output", str(tmp_path / "x.json"))
+
+
+def piped(module, *arguments, lines=1):
+  """What a command does whose reader ends after `lines`, with its stderr."""
+  process = subprocess.Popen(
+    [sys.executable, "-m", module, *arguments],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  for _ in range(lines):
+    assert process.stdout.readline()
+  process.stdout.close()
+  said = process.stderr.read()
+  return process.wait(100), said
+
+
+def test_a_run_outlives_the_reader_of_its_output(tmp_path):
+  code, said = piped(
+    "vit_jax.train",
+    f"{QUICKSTART}:smoke",
+    f"--workdir={tmp_path}",
+    "--config.total_steps=3",
+    "--config.evals={}",
+  )
+  assert code == 0, said
+  summary = json.loads((tmp_path / "summary.json").read_text())
+  assert (summary["status"], summary["step"]) == ("finished", 3)
+
+
+def test_a_run_outlives_a_full_disk_of_its_log(tmp_path):
+  with open("/dev/full", "w") as full:
+    code = subprocess.call(
+      [
+        *(sys.executable, "-m", "vit_jax.train", f"{QUICKSTART}:smoke"),
+        *(f"--workdir={tmp_path}", "--config.total_steps=3"),
+        "--config.evals={}",
+      ],
+      stdout=full,
+      stderr=full,
+      timeout=300,
+    )
+  assert code == 0
+  assert json.loads((tmp_path / "summary.json").read_text())["step"] == 3
+
+
+def test_the_reader_of_a_table_may_end_early():
+  code, said = piped("vit_jax.tables")
+  assert code in (0, 1) and said == ""
+
+
+def test_output_that_a_full_disk_refuses_is_an_error():
+  with open("/dev/full", "w") as full:
+    result = subprocess.run(
+      [sys.executable, "-m", "vit_jax.tables"],
+      stdout=full,
+      stderr=subprocess.PIPE,
+      text=True,
+      timeout=300,
+    )
+  assert (result.returncode, result.stderr) == (
+    1,
+    "error: The output cannot be written (No space left on device).\n",
+  )

@@ -4,13 +4,14 @@ import ast
 import atexit
 import contextlib
 import functools
+import io
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import ml_collections
 from absl import app, flags
@@ -50,7 +51,10 @@ _HELP = "Run with --help to see the flags."
 
 
 def run(
-  main: Callable[[Sequence[str]], int | None], config_flag: str | None = None
+  main: Callable[[Sequence[str]], int | None],
+  config_flag: str | None = None,
+  *,
+  outlives_output: bool = False,
 ) -> None:
   """Runs a command: `main(argv)` under absl; exits with what it returns.
 
@@ -60,12 +64,17 @@ def run(
   Args:
     main: Main function of the command.
     config_flag: Name of the flag for a config file, if there is one.
+    outlives_output: Continue if what is printed cannot be written, because the
+      reader of a pipe has ended or a disk is full: the results are in files.
   """
 
   def main_and_leave(argv: Sequence[str]) -> None:
     _speak_plainly()
     try:
       code = main(argv) or 0
+      # The reader of the output, such as `head`, may have closed the pipe.
+      with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
     except UserError as error:
       _complain(str(error))
       code = error.exit_code
@@ -80,15 +89,48 @@ def run(
     # to hang for minutes during interpreter shutdown, after their exit
     # handlers.
     atexit._run_exitfuncs()
-    # The reader of the output, such as `head`, may have closed the pipe.
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError, UserError):
       sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
+  sys.stdout = _guarded(sys.stdout, drops=outlives_output)
+  if outlives_output:
+    sys.stderr = _guarded(sys.stderr, drops=True)
   termination.catch()
   parser = functools.partial(_parse_flags, config_flag=config_flag)
   app.run(main_and_leave, flags_parser=parser)
+
+
+class _Guarded(io.FileIO):
+  """Standard output or error, with a message if it cannot be written."""
+
+  def __init__(self, number: int, *, drops: bool):
+    super().__init__(number, "w", closefd=False)
+    self._drops = drops
+
+  def write(self, data: Any) -> int | None:
+    try:
+      return super().write(data)
+    except OSError as error:
+      if self._drops:
+        return len(data)
+      if isinstance(error, BrokenPipeError):
+        raise
+      raise UserError(
+        f"The output cannot be written ({error.strerror})."
+      ) from None
+
+
+def _guarded(stream: TextIO | None, *, drops: bool) -> TextIO:
+  if stream is None:  # It was closed before the command began.
+    return open(os.devnull, "w")  # noqa: SIM115
+  return io.TextIOWrapper(
+    io.BufferedWriter(_Guarded(stream.fileno(), drops=drops)),
+    encoding=stream.encoding,
+    errors=stream.errors,
+    line_buffering=stream.line_buffering,
+  )
 
 
 def define_config(name: str = "config") -> flags.FlagHolder:

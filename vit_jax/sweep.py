@@ -76,4 +76,4 @@ def sweep(config: schema.Config, workdir: str) -> int:
 
 if __name__ == "__main__":
   define_flags()
-  command_line.run(main, config_flag="config")
+  command_line.run(main, config_flag="config", outlives_output=True)

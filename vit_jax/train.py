@@ -263,4 +263,4 @@ def _report(workdir: str) -> str:
 
 if __name__ == "__main__":
   define_flags()
-  command_line.run(main, config_flag="config")
+  command_line.run(main, config_flag="config", outlives_output=True)

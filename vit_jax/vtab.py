@@ -177,4 +177,4 @@ def _advice(configs: Mapping[str, schema.Config], absent: Sequence[str]) -> str:
 
 if __name__ == "__main__":
   define_flags()
-  command_line.run(main, config_flag="config")
+  command_line.run(main, config_flag="config", outlives_output=True)
