@@ -88,4 +88,4 @@ def run(
 
 if __name__ == "__main__":
   define_flags()
-  command_line.run(main, config_flag="config")
+  command_line.run(main, config_flag="config", outlives_output=True)

@@ -353,15 +353,19 @@ def piped(module, *arguments, lines=1):
   return process.wait(100), said
 
 
-def test_a_run_outlives_the_reader_of_its_output(tmp_path):
+@pytest.mark.parametrize(
+  "command", [("vit_jax.train",), ("launch.local", "--processes=1")]
+)
+def test_a_run_outlives_the_reader_of_its_output(tmp_path, command):
   code, said = piped(
-    "vit_jax.train",
+    *command,
     f"{QUICKSTART}:smoke",
     f"--workdir={tmp_path}",
     "--config.total_steps=3",
     "--config.evals={}",
   )
   assert code == 0, said
+  assert "Traceback" not in said
   summary = json.loads((tmp_path / "summary.json").read_text())
   assert (summary["status"], summary["step"]) == ("finished", 3)
 
@@ -400,3 +404,19 @@ def test_output_that_a_full_disk_refuses_is_an_error():
     1,
     "error: The output cannot be written (No space left on device).\n",
   )
+
+
+def test_a_tilde_after_the_name_of_a_flag_is_the_home_directory(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setenv("HOME", str(tmp_path / "home"))
+  monkeypatch.setenv("PYTHONPATH", os.getcwd())
+  (tmp_path / "home").mkdir()
+  result = run(
+    *("1", "--format=markdown", "--output=~/table.md"),
+    module="vit_jax.tables",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert [path.name for path in tmp_path.iterdir()] == ["home"]
+  assert (tmp_path / "home" / "table.md").read_text()

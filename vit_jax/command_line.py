@@ -300,6 +300,7 @@ def _complain(message: str) -> int:
 
 
 def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
+  argv = list(map(_with_home, argv))
   known: list[str] = []
   try:
     if config_flag and not _asks_for_help(argv):
@@ -323,6 +324,17 @@ def _ended(error: flags.Error) -> str:
   """Returns an error's message as a complete sentence."""
   message = str(error).rstrip()
   return message if message.endswith((".", "?", "!")) else f"{message}."
+
+
+def _with_home(argument: str) -> str:
+  """Expands the ~ of --NAME=~/PATH, which shells leave as it is.
+
+  Keys of a config keep it: it is recorded, and read on other machines too.
+  """
+  name, _, value = argument.partition("=")
+  if name.startswith("-") and "." not in name and value.startswith("~"):
+    return f"{name}={os.path.expanduser(value)}"
+  return argument
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
