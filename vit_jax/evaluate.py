@@ -21,7 +21,8 @@ checkpoints, an object with the metrics of each under its path. A published file
 has no `step`, because it does not record its number of updates.
 --report=FILE.html, or .md, shows the checkpoints side by side with the protocol
 of each evaluator. If a checkpoint cannot be evaluated, the command stops there
-with an error, and both files contain the checkpoints before it.
+with an error, and both files contain the checkpoints before it, as they do
+after Ctrl-C or SIGTERM.
 """
 
 import contextlib
