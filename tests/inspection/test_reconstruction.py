@@ -78,6 +78,19 @@ def test_what_is_predicted_has_the_statistics_of_its_patch(weights, images):
   np.testing.assert_allclose(losses, 47 / 48, rtol=1e-3)
 
 
+@pytest.mark.parametrize("attention", ["pallas", "flash", "cudnn"])
+def test_a_run_of_an_accelerators_attention_is_drawn(
+  attention, weights, images
+):
+  """Its kernel need not be there."""
+  model = weights.model.updated(attention=attention, remat="full")
+  trained = dataclasses.replace(weights, model=model)
+  found = reconstruction.reconstruct(trained, images)
+  wanted = reconstruction.reconstruct(weights, images)
+  for part, other in zip(found, wanted, strict=True):
+    np.testing.assert_array_equal(part, other)
+
+
 def test_a_network_alone_draws_nothing(weights, images):
   alone = dataclasses.replace(weights, beside={})
   assert reconstruction.reconstruct(alone, images) is None

@@ -7,6 +7,7 @@ import flax.linen as nn
 import numpy as np
 
 from vit_jax import trees
+from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.weights import stacking
@@ -50,12 +51,7 @@ def of_weights(weights: Weights) -> Network:
         f"{weights.path}: the parameter {name} is NaN or infinite, so there is"
         " nothing to see; take an earlier checkpoint."
       )
-  model = weights.model.updated(
-    scan_layers=False, attention="xla", depthwise="xla", remat="none"
-  )
-  if (text := getattr(model, "text", None)) is not None:
-    text = text.model_copy(update={"scan_layers": False})
-    model = model.model_copy(update={"text": text})
+  model = unrolled(weights.model)
   module = build.create(model, num_classes=model.num_classes)
   family = build.family_of(module)
   side, stride = family.grid(model)
@@ -66,3 +62,14 @@ def of_weights(weights: Weights) -> Network:
     stride=stride,
     num_extra_tokens=family.num_prefix_tokens(model),
   )
+
+
+def unrolled(model: schema.Model) -> schema.Model:
+  """Returns the network with layers one by one, computed on any device."""
+  model = model.updated(
+    scan_layers=False, attention="xla", depthwise="xla", remat="none"
+  )
+  if (text := getattr(model, "text", None)) is None:
+    return model
+  text = text.model_copy(update={"scan_layers": False})
+  return model.model_copy(update={"text": text})

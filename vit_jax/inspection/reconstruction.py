@@ -9,6 +9,7 @@ from jaxtyping import UInt8
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data import facts
+from vit_jax.inspection import network
 from vit_jax.objectives import build
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
@@ -35,7 +36,7 @@ def reconstruct(
     return None
   if not registry.OBJECTIVES.get(weights.objective.name).beside:
     return None  # Others compare views of an image or learn from files.
-  model = weights.model.updated(scan_layers=False, num_classes=None)
+  model = network.unrolled(weights.model).updated(num_classes=None)
   config = schema.Config(
     total_steps=1,
     model=model,
