@@ -1,10 +1,10 @@
 """Makes the small checkpoints of DINO and DINOv2 in this folder.
 
-`huggingface_dino`, `huggingface_dinov2`, `huggingface_dinov2_registers` and
-`timm_dinov2_registers` are as transformers and timm save them, with random
-parameters; see make_huggingface.py. `dino` holds the authors' own forms:
-`dino.pth`, a checkpoint of training with teacher and student, and
-`dinov2.pth`, the network alone, with SwiGLU. What these compute at another size
+`huggingface_dino`, `huggingface_dinov2`, `huggingface_dinov2_registers`,
+`huggingface_dinov2_classifier` and `timm_dinov2_registers` are as transformers
+and timm save them, with random parameters; see make_huggingface.py. `dino`
+holds the authors' own forms: `dino.pth`, a checkpoint of training with teacher
+and student, and `dinov2.pth`, the network alone, with SwiGLU. What these compute at another size
 is timm's network on positions that torch has resized by DINO's scale factors.
 Made with torch 2.13.0, transformers 5.23.0 and timm 1.0.31:
 
@@ -19,6 +19,7 @@ import torch
 import transformers
 from make_huggingface import (
   IMAGENET,
+  LABELS,
   SIZE,
   fresh,
   randomize,
@@ -62,6 +63,24 @@ def make_huggingface() -> None:
   )
   model = transformers.Dinov2WithRegistersModel(config)
   save_dinov2("huggingface_dinov2_registers", model, 33)
+  make_classifier()
+
+
+def make_classifier() -> None:
+  """Class token and mean of the patches, which leaves out the registers."""
+  config = transformers.Dinov2WithRegistersConfig(
+    **SIDES,
+    num_hidden_layers=1,
+    mlp_ratio=2,
+    num_register_tokens=2,
+    id2label=LABELS,
+  )
+  model = transformers.Dinov2WithRegistersForImageClassification(config)
+  randomize(model, 38)
+  functions = dict.fromkeys((16, 24), lambda x: model(x).logits)
+  save_huggingface(
+    "huggingface_dinov2_classifier", model, IMAGENET, functions, processor=SIZE
+  )
 
 
 def save_dinov2(name: str, model, seed: int) -> None:

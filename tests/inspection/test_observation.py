@@ -85,14 +85,16 @@ def test_a_network_that_pools_by_attention_is_asked_by_its_query():
   )
 
 
-@pytest.mark.parametrize("pool", ["cls", "gap", "map"])
+@pytest.mark.parametrize("pool", ["cls", "gap", "cls_gap", "map"])
 def test_registers_are_neither_shown_nor_asked(pool):
   seen, found = look(tiny(pool=pool, registers=2))
-  extra = 3 if pool == "cls" else 2
+  extra = 3 if "cls" in pool else 2
   weights = np.full(extra + 4, 1 / 4)
   weights[:extra] = 0
   if pool == "cls":
     weights = np.eye(extra + 4)[0]
+  elif pool == "cls_gap":
+    weights = (weights + np.eye(extra + 4)[0]) / 2
   elif pool == "map":
     weights[extra:] = np.mean(found["pool_attention"][0, :, 0], axis=0)
   rolled = (weights @ rolled_by_hand(found))[extra:]

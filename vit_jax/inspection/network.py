@@ -10,6 +10,7 @@ from vit_jax import trees
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models import build
+from vit_jax.pretrained import load
 from vit_jax.weights import stacking
 from vit_jax.weights.contract import Weights
 
@@ -66,9 +67,7 @@ def of_weights(weights: Weights) -> Network:
 
 def unrolled(model: schema.Model) -> schema.Model:
   """Returns the network with layers one by one, computed on any device."""
-  model = model.updated(
-    scan_layers=False, attention="xla", depthwise="xla", remat="none"
-  )
+  model = model.updated(scan_layers=False, **load.ANY_DEVICE)
   if (text := getattr(model, "text", None)) is None:
     return model
   text = text.model_copy(update={"scan_layers": False})

@@ -138,8 +138,9 @@ def pooling_weights(
 ) -> Float[Array, " n"]:
   """Returns the share of each token in the pooled feature.
 
-  It is the cls token alone, the mean of the patches or, for 'map', the
-  attention of the pooling query averaged over heads. With 'none', where every
+  It is the cls token alone, the mean of the patches, half of each for
+  'cls_gap', or, for 'map', the attention of the pooling query averaged over
+  heads. With 'none', where every
   token has its own output, the mean of the patches is used.
   """
   extra = network.num_extra_tokens
@@ -147,9 +148,11 @@ def pooling_weights(
   if pool_maps is not None:
     shares = jnp.mean(pool_maps[0, :, 0], axis=0)
     return jnp.pad(shares, (extra + num_patches - len(shares), 0))
+  cls = jnp.zeros(extra + num_patches).at[0].set(1.0)
   if network.module.pool == "cls":
-    return jnp.zeros(extra + num_patches).at[0].set(1.0)
-  return jnp.full(extra + num_patches, 1 / num_patches).at[:extra].set(0.0)
+    return cls
+  mean = jnp.full(extra + num_patches, 1 / num_patches).at[:extra].set(0.0)
+  return (cls + mean) / 2 if network.module.pool == "cls_gap" else mean
 
 
 def _attention(

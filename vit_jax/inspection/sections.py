@@ -34,6 +34,7 @@ _SHOWN_OVER_TRAINING = 4
 # `observation.pooling_weights`.
 _ASKING = {
   "cls": "the cls token",
+  "cls_gap": "the cls token and the patches, on average,",
   "map": "the patches, weighted by the pooling query's to them,",
 }
 

@@ -104,6 +104,8 @@ from vit_jax.models.vit import sizes
       ["'geometric'", "'learned_1d'", "'bicubic'"],
     ),
     (dict(cls_token=False), ["pool = 'cls'", "cls_token", "'gap'"]),
+    (dict(cls_token=False, pool="cls_gap"), ["pool = 'cls_gap'", "'gap'"]),
+    (dict(norm_after_pool=True, pool="cls_gap"), ["'cls_gap'", "'gap'"]),
     (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),
   ],

@@ -38,6 +38,7 @@ def _run(model, params, function, *args):
   [
     {},
     dict(pool="map", scan_layers=True),
+    dict(pool="cls_gap", representation_size="width"),
     dict(pos_embedding="relative"),
     dict(pos_embedding="relative_bias", pos_embedding_at="every_layer"),
     dict(pos_embedding_at="every_layer", norm_after_pool=True),
@@ -289,6 +290,19 @@ def test_encode_takes_any_number_of_tokens(scan_layers, images):
     rtol=1e-5,
     atol=1e-5,
   )
+
+
+def test_the_class_token_and_the_mean_are_joined(images):
+  model = tiny(pool="cls_gap", registers=2, num_classes=None)
+  params = random_params(model)
+  both = apply(model, params, images)
+
+  def alone(model, images, pool):
+    return model.head(model.encode(model.embed(images)), pool=pool)
+
+  for pool, part in zip(("cls", "gap"), np.split(both, 2, 1), strict=True):
+    found = _run(model, params, functools.partial(alone, pool=pool), images)
+    np.testing.assert_allclose(found, part, rtol=1e-6)
 
 
 def test_attention_pooling_heeds_the_mask(images):

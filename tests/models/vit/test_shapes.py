@@ -16,6 +16,7 @@ from vit_jax.models.vit import shapes
       {"variant": "B/16", "num_classes": 21_843, "representation_size": 768},
       103_186_515,
     ),
+    ({"variant": "B/16", "pool": "cls_gap"}, 87_335_656),
     ({"variant": "L/32", "num_classes": None}, 305_510_400),
     ({"variant": "H/14"}, 632_045_800),
     ({"variant": "R50+B/16"}, 98_659_112),

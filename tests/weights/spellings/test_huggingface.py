@@ -34,6 +34,7 @@ FIXTURES = [
   "huggingface_dino",
   "huggingface_dinov2",
   "huggingface_dinov2_registers",
+  "huggingface_dinov2_classifier",
   "huggingface_siglip_classifier",
 ]
 
@@ -76,6 +77,7 @@ def test_outputs_are_those_of_transformers(name):
     "huggingface_dino",
     "huggingface_dinov2",
     "huggingface_dinov2_registers",
+    "huggingface_dinov2_classifier",
   ],
 )
 def test_larger_images_give_what_transformers_gives(name):
@@ -376,8 +378,23 @@ def test_newer_names_of_dinov2_are_the_same_parameters(tmp_path):
   assert wanted.beside["mask_token"].shape == (1, 1, 16)
 
 
-def test_a_classifier_of_dinov2_is_refused(tmp_path):
-  directory = shutil.copytree(GOLDEN / "huggingface_dinov2", tmp_path / "x")
-  head = {"classifier.weight": np.ones((5, 32), np.float32)}
-  change_tensors(directory, lambda x: x | head)
-  assert "class token and the mean" in refusal(directory)
+def test_a_classifier_of_dinov2_reads_the_class_token_and_the_mean():
+  weights = huggingface.read(GOLDEN / "huggingface_dinov2_classifier")
+  assert weights.model.pool == "cls_gap" and weights.model.registers == 2
+  assert weights.params["head"]["kernel"].shape == (32, 5)
+  assert weights.class_names == ("ant", "bee", "cat: a pet", "dog", "eel")
+
+
+def test_registers_may_be_none(tmp_path):
+  """Both kinds of DINOv2 are then the same network, but for other sizes."""
+  name = "huggingface_dinov2"
+  directory = shutil.copytree(GOLDEN / name, tmp_path / "x")
+  none = {"embeddings.register_tokens": np.zeros((1, 0, 16), np.float32)}
+  change_tensors(directory, lambda x: x | none)
+  change(directory, model_type="dinov2_with_registers", num_register_tokens=0)
+  weights = huggingface.read(directory)
+  assert weights.model.registers == 0
+  assert weights.model.pos_embedding_resize == "bicubic_antialias"
+  wanted = expected(name)
+  found = outputs(weights, wanted["images"])
+  assert relative_error(found, wanted["outputs"]) < 1e-5

@@ -222,6 +222,8 @@ def test_a_file_tells_its_config_whatever_lies_beside_it(tmp_path):
       "model.registers=3 with model.distillation='average'",
     ),
     ("tiny", {"pool": "map", "mlp": "swiglu"}, "model.mlp='swiglu'"),
+    ("tiny", {"pool": "cls_gap"}, "model.pool='cls_gap'"),
+    ("tiny", BEIT | {"pool": "cls_gap"}, "model.pool='cls_gap'"),
     ("tiny", VIT | {"rope": True}, "model.key_bias=True with model.rope=True"),
     ("tiny", BEIT | {"gelu": "tanh"}, "model.gelu='tanh'"),
     ("tiny_hybrid", {}, "model.stem_blocks=\\(1, 1\\)"),

@@ -90,10 +90,15 @@ def _check_image_size(model: schema.Model, size: sizes.Size) -> None:
 
 
 def _check_tokens(model: schema.Model) -> None:
-  if model.cls_token is False and model.pool == "cls":
+  if model.cls_token is False and sizes.has_cls(model.pool, None):
     raise UserError(
-      "config.model.pool = 'cls' takes the token that config.model.cls_token"
-      " = False leaves out; use config.model.pool='gap'."
+      f"config.model.pool = '{model.pool}' takes the token that"
+      " config.model.cls_token = False leaves out; use config.model.pool='gap'."
+    )
+  if model.norm_after_pool and model.pool == "cls_gap":
+    raise UserError(
+      "config.model.pool = 'cls_gap' joins tokens after the last norm; leave"
+      " config.model.norm_after_pool False, or use config.model.pool='gap'."
     )
   if model.cls_token and model.pool == "map":
     raise UserError(

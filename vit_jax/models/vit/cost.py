@@ -32,9 +32,9 @@ def forward_flops(model: schema.Model, num_classes: int | None) -> int:
     macs += _mlp_matrices(model) * width * size.mlp_dim
   outputs = tokens if model.pool == "none" else 1
   outputs += model.distillation == "average"
-  features = width
+  features = sizes.feature_size(model)
   if representation_size := sizes.representation_size(model):
-    macs += outputs * width * representation_size
+    macs += outputs * features * representation_size
     features = representation_size
   return 2 * (macs + outputs * features * (num_classes or 0))
 

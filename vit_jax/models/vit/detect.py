@@ -28,6 +28,7 @@ _HAS_LAYER_SCALE = "Transformer/encoderblock_0/layer_scale_0"
 # Initial value, unknown from files and irrelevant after initialisation.
 _LAYER_SCALE = 1e-4
 _IMAGE_SIZE = 224
+_AFTER_POOLING = ("pre_logits/kernel", "head/kernel")
 
 
 def matches(names: Iterable[str]) -> bool:
@@ -119,7 +120,7 @@ def _pooling(
   elif "pool" in said:
     pool = said["pool"]
   elif has_cls:
-    pool = "cls"
+    pool = "cls_gap" if _reads_two(shapes) else "cls"
   else:
     pool = "gap"
     assumed.append(
@@ -127,9 +128,15 @@ def _pooling(
       " averaged (model.pool='gap')."
     )
   keys: dict[str, Any] = {"pool": pool}
-  if has_cls != (pool == "cls"):
+  if has_cls != sizes.has_cls(pool, None):
     keys["cls_token"] = has_cls
   return keys, assumed
+
+
+def _reads_two(shapes: Mapping[str, Shape]) -> bool:
+  """Tells whether the first layer after the pooling takes two joined tokens."""
+  first = next((n for n in _AFTER_POOLING if n in shapes), None)
+  return first is not None and shapes[first][:1] == (2 * shapes["cls"][-1],)
 
 
 def _has_key_bias(shapes: Mapping[str, Shape]) -> bool:

@@ -289,7 +289,8 @@ class ViT(nn.Module):
       tokens: Encoded tokens, prefix tokens first.
       pool: Pooling of tokens to one feature; None for the model's own. 'none'
         keeps a feature for each token.
-      mask: True for the tokens that 'gap' and 'map' pool; None for all tokens.
+      mask: True for the patches that are averaged and the tokens that 'map'
+        attends to; None for all.
     """
     pool = pool or self.pool
     x = tokens = tokens.astype(self.head_dtype)
@@ -297,9 +298,11 @@ class ViT(nn.Module):
       x = tokens[:, 0]
       if self.distillation == "average":
         return self._average(x, tokens[:, 1])
-    elif pool == "gap":
+    elif pool in ("gap", "cls_gap"):
       start = self.num_prefix
       x = mean(tokens[:, start:], None if mask is None else mask[:, start:])
+      if pool == "cls_gap":
+        x = jnp.concatenate([tokens[:, 0], x], axis=1)
     elif pool == "map":
       start = self.registers
       x = self._map_head(

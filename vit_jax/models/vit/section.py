@@ -43,13 +43,16 @@ class ViTModel(Model):
     "Drop the pixels that do not fill a patch, as the published H/14 at"
     " 384 px does.",
   )
-  pool: Literal["cls", "gap", "map", "none"] = key(
+  pool: Literal["cls", "gap", "cls_gap", "map", "none"] = key(
     "cls",
-    "Pooling of the tokens into one feature. [P] equation 4, appendix D.3.",
+    "Pooling of the tokens into one feature. [P] equation 4, appendix D.3."
+    " 'cls_gap' joins the class token and the mean of the patches, as DINOv2's"
+    " classifiers do.",
   )
   cls_token: bool | None = key(
     None,
-    "Add a learned class token to the patches; None: only if pool is 'cls'."
+    "Add a learned class token to the patches; None: only if pool is 'cls' or"
+    " 'cls_gap'."
     " With pool 'gap' it takes part in the layers but not in the mean, as in"
     " the averaging models of timm and MAE.",
   )

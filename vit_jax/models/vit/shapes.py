@@ -66,10 +66,10 @@ def shapes(model: schema.Model, num_classes: int | None) -> dict[str, Shape]:
   if model.pool == "map":
     wanted |= map_head(size, biased)
     wanted |= _gate_and_norm("MAPHead_0/MlpBlock_0", model, size)
-  feature = width
+  feature = sizes.feature_size(model)
   if representation_size := sizes.representation_size(model):
+    wanted |= _dense("pre_logits", (feature, representation_size))
     feature = representation_size
-    wanted |= _dense("pre_logits", (width, feature))
   if num_classes:
     wanted |= _dense("head", (feature, num_classes))
     if model.distillation == "average":

@@ -123,8 +123,8 @@ def vit(model: schema.Model) -> Size:
 
 
 def has_cls(pool: str, cls_token: bool | None) -> bool:
-  """Tells whether there is a class token; for None, if `pool` is 'cls'."""
-  return pool == "cls" if cls_token is None else cls_token
+  """Tells whether there is a class token; for None, if `pool` reads it."""
+  return pool in ("cls", "cls_gap") if cls_token is None else cls_token
 
 
 def num_read(pool: str, distillation: str) -> int | None:
@@ -132,6 +132,11 @@ def num_read(pool: str, distillation: str) -> int | None:
   if pool != "cls":
     return None
   return 2 if distillation == "average" else 1
+
+
+def feature_size(model: schema.Model) -> int:
+  """Length of the feature that tokens are pooled into."""
+  return vit(model).width * (2 if model.pool == "cls_gap" else 1)
 
 
 def num_prefix(model: schema.Model) -> int:

@@ -36,7 +36,9 @@ def _network(model: schema.Model) -> TimmNetwork:
   require(_KIND, model, _WANTED)
   if size.stem_blocks is not None:
     raise cannot(_KIND, f"model.stem_blocks={size.stem_blocks}")
-  if model.pool == "map" or not sizes.has_cls(model.pool, model.cls_token):
+  if model.pool in ("map", "cls_gap") or not sizes.has_cls(
+    model.pool, model.cls_token
+  ):
     raise cannot(
       _KIND, f"model.pool='{model.pool}' with model.cls_token={model.cls_token}"
     )

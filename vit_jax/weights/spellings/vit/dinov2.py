@@ -14,7 +14,7 @@ from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
 from vit_jax.weights import position_embeddings
-from vit_jax.weights.fields import Fields
+from vit_jax.weights.fields import TEXT, Fields
 from vit_jax.weights.spellings.contract import Beside, HuggingFace
 from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.vit import key_biases, swiglu
@@ -25,6 +25,8 @@ from vit_jax.weights.spellings.vit.huggingface import (
   not_expressible,
 )
 
+_REGISTERS = "embeddings.register_tokens"
+_WITH_REGISTERS = "dinov2_with_registers"
 _BLOCK = "Transformer/encoderblock_{0}"
 _ATTENTION = f"{_BLOCK}/MultiHeadDotProductAttention_0"
 _LAYER = "encoder.layer.{0}"
@@ -32,7 +34,7 @@ _NAMES = Names(
   rows=(
     ("embedding", "embeddings.patch_embeddings.projection"),
     ("cls", "embeddings.cls_token"),
-    ("registers", "embeddings.register_tokens"),
+    ("registers", _REGISTERS),
     (
       "Transformer/posembed_input/pos_embedding",
       "embeddings.position_embeddings",
@@ -49,6 +51,7 @@ _NAMES = Names(
     (f"{_BLOCK}/MlpBlock_0/Dense_1", f"{_LAYER}.mlp.fc2"),
     (f"{_BLOCK}/layer_scale_1", f"{_LAYER}.layer_scale2.lambda1"),
     ("Transformer/encoder_norm", "layernorm"),
+    ("head", "classifier"),
   ),
   required=(
     "embeddings.patch_embeddings.projection.weight",
@@ -79,13 +82,11 @@ def _file_name(name: str) -> str:
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   """Selects the tensors that affect outputs and splits SwiGLUs."""
-  if "classifier.weight" in tensors:
-    raise UserError(
-      f"{config.path}: its classifier takes the class token and the mean of the"
-      " patches together, which our networks do not; save the model without it"
-      " (Dinov2Model, Dinov2WithRegistersModel)."
-    )
-  found = {name: x for name, x in tensors.items() if name != _MASK_TOKEN}
+  found = {
+    name: x
+    for name, x in tensors.items()
+    if name != _MASK_TOKEN and (x.size or name != _REGISTERS)
+  }
   return swiglu.taken_apart(found, *_SWIGLU, config.path), []
 
 
@@ -97,10 +98,13 @@ def _beside(config: Fields, tensors: Tensors) -> Beside:
 
 
 def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
-  has_registers = "embeddings.register_tokens" in tensors
+  is_antialiased = config.get("model_type", TEXT) == _WITH_REGISTERS
+  resize = "bicubic_antialias" if is_antialiased else "bicubic"
+  pool = "cls_gap" if "classifier.weight" in tensors else "cls"
   return {
     **encoder_keys(config, 1e-6),
-    "pos_embedding_resize": "bicubic_antialias" if has_registers else "bicubic",
+    "pos_embedding_resize": resize,
+    "pool": pool,
   }
 
 
@@ -121,8 +125,10 @@ def _ratio(model: schema.Model) -> int | None:
 
 def _writes(model: schema.Model) -> bool:
   """Tells whether Hugging Face's ViT cannot express a network."""
-  if model.name != "vit" or model.num_classes is not None:
+  if model.name != "vit":
     return False
+  if model.num_classes is not None:
+    return model.pool == "cls_gap"
   if model.registers or model.mlp == "swiglu":
     return True
   return model.layer_scale is not None and _ratio(model) is not None
@@ -135,7 +141,8 @@ def _config(model: schema.Model) -> dict[str, Any]:
     raise _refusal("model.rope=True")
   if size.stem_blocks is not None:
     raise _refusal("the convolutional stem of a hybrid")
-  if model.pool != "cls":
+  has_head = model.num_classes is not None
+  if model.pool != ("cls_gap" if has_head else "cls"):
     raise _refusal(f"model.pool='{model.pool}'")
   if model.distillation != "none":
     raise _refusal(f"model.distillation='{model.distillation}'")
@@ -158,8 +165,9 @@ def _config(model: schema.Model) -> dict[str, Any]:
     )
   registers = {"num_register_tokens": model.registers}
   with_registers = "WithRegisters" * bool(model.registers)
+  kind = "ForImageClassification" if has_head else "Model"
   return {
-    "architectures": [f"Dinov2{with_registers}Model"],
+    "architectures": [f"Dinov2{with_registers}{kind}"],
     "hidden_size": size.width,
     "num_hidden_layers": size.depth,
     "num_attention_heads": size.num_heads,
@@ -226,5 +234,5 @@ DINOV2 = HuggingFace(
 DINOV2_WITH_REGISTERS = dataclasses.replace(
   DINOV2,
   writes=lambda model: _writes(model) and model.registers > 0,
-  prefix="dinov2_with_registers.",
+  prefix=f"{_WITH_REGISTERS}.",
 )

@@ -39,11 +39,14 @@ class Tokens:
 
 
 def check(kind: str, model: schema.Model) -> None:
-  """Checks that positions can be expressed as a table at the stem.
+  """Checks that tokens are pooled in one of timm's ways, with its positions.
 
   Raises:
-    Unwritable: Positions are relative, or added at every layer.
+    Unwritable: The class token and the patches are pooled together, or
+      positions are relative, or added at every layer.
   """
+  if model.pool == "cls_gap":
+    raise cannot(kind, "model.pool='cls_gap'")
   if model.pos_embedding not in (*_TABLES, "none"):
     raise cannot(kind, f"model.pos_embedding='{model.pos_embedding}'")
   if model.pos_embedding != "none" and model.pos_embedding_at != "stem":
