@@ -147,6 +147,11 @@ OF_SIGLIP = [
   ),
   ({"padding_side": "left"}, [_PLAIN[0], [*[1] * 5, 15, 13, 1]]),
   ({"pad_token": "<unk>"}, [_PLAIN[0], [15, 13, 1, *[2] * 5]]),
+  ({"eos_token": "<unk>"}, [[*_PLAIN[0][:-1], 2], [15, 13, 2, *[1] * 5]]),
+  (
+    {"eos_token": {"content": "<pad>", "__type": "AddedToken"}},
+    [[*_PLAIN[0][:-1], 0], [15, 13, 0, *[1] * 5]],
+  ),
   (
     {"do_lower_case": False},
     [[3, 73, 13, 94, 101, 100, 69, 1], [3, 73, 13, *[1] * 5]],
@@ -165,6 +170,13 @@ def test_tokenizer_config_changes_a_spiece_model(golden, tmp_path, keys, rows):
   for name, content in tokenizer.files.items():
     (tmp_path / "own" / name).write_bytes(content)
   assert vit_jax.load_tokenizer(tmp_path / "own") == tokenizer
+
+
+def test_an_end_that_a_spiece_model_lacks_is_named(golden, tmp_path):
+  folder = copied(golden, tmp_path, "huggingface_siglip")
+  (folder / "tokenizer_config.json").write_text('{"eos_token": "<end>"}')
+  with pytest.raises(UserError, match='eos_token = "<end>" is not a token of'):
+    vit_jax.load_tokenizer(folder)
 
 
 def test_a_length_that_padding_fixes_is_that_of_rows(golden, tmp_path):

@@ -19,6 +19,7 @@ from vit_jax.tokenization.settings import (
 from vit_jax.tokenization.tokenizer import Tokenizer
 
 _GEMMA = ("Siglip2Tokenizer", "GemmaTokenizer", "GemmaTokenizerFast")
+_NAMED = "tokenizer_config.json"
 _UNLIMITED = 10**6  # transformers states 1e30 for no limit.
 
 
@@ -30,7 +31,7 @@ def read(directory: epath.Path) -> Tokenizer:
   """
   config_file = directory / "config.json"
   config = json_files.read(config_file)
-  named = json_files.read(directory / "tokenizer_config.json")
+  named = json_files.read(directory / _NAMED)
   text = json_files.section(config, "text_config") or config
   found = _read_vocabulary(directory, config, named)
   json_files.raise_if_other_vocabulary(
@@ -76,6 +77,14 @@ def _sentencepiece(file: epath.Path, named: dict, **keys) -> Tokenizer:
   pad_id = ids.get(_token(named, "pad_token"))
   if pad_id is not None:
     keys["pad_id"] = pad_id
+  end = _token(named, "eos_token")
+  if end is not None and end not in ids:
+    raise UserError(
+      f"{file.parent / _NAMED}: eos_token = {json.dumps(end)} is not a token of"
+      f" {file.name}, so the network has no embedding of it."
+    )
+  if end is not None:
+    keys["end"] = (ids[end],)
   settings = dataclasses.replace(found.settings, **keys, **_sides(named))
   return dataclasses.replace(found, settings=settings)
 
