@@ -1,6 +1,7 @@
 """Published PVTs give what transformers and timm make of them."""
 
 import json
+import re
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from tests.weights.published import (
   GOLDEN,
   change,
+  change_tensors,
   expected,
   outputs,
   outputs_at,
@@ -98,6 +100,29 @@ def test_written_directories_are_those_of_transformers(tmp_path, name):
 def test_norms_that_transformers_lacks_are_named(tmp_path):
   with pytest.raises(UserError, match="map_norm_eps=1e-05.*NAME.npz"):
     huggingface.write(tmp_path / "out", timm.read(GOLDEN / "timm_pvt_v2"))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_network_without_qkv_bias_has_biases_of_zeros(copied, name):
+  """The weighted sums are the same."""
+  directory = copied(name)
+  pattern = re.compile(r".*\.(attention\.(query|key|value)|attn\.(q|kv))\.bias")
+
+  def zeros(tensors):
+    assert any(map(pattern.fullmatch, tensors))
+    return {n: 0 * x if pattern.fullmatch(n) else x for n, x in tensors.items()}
+
+  change_tensors(directory, zeros)
+  wanted = READERS[name].read(directory)
+  change_tensors(
+    directory,
+    lambda x: {n: one for n, one in x.items() if not pattern.fullmatch(n)},
+  )
+  is_timm = name in TIMM
+  keys = {"model_args": {"qkv_bias": False}} if is_timm else {"qkv_bias": False}
+  change(directory, **keys)
+  found = READERS[name].read(directory)
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import jax
 import numpy as np
@@ -268,6 +269,31 @@ def test_another_network_is_refused(copied, name, values, words):
     READERS[name].read(directory)
   for word in words:
     assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_network_without_qkv_bias_has_biases_of_zeros(copied, name):
+  """The weighted sums are the same."""
+  directory = copied(name)
+  pattern = re.compile(
+    r".*\.(self\.(query|key|value)\.bias|attn\.(qkv\.bias|[qv]_bias))"
+  )
+
+  def zeros(tensors):
+    assert any(map(pattern.fullmatch, tensors))
+    return {n: 0 * x if pattern.fullmatch(n) else x for n, x in tensors.items()}
+
+  change_tensors(directory, zeros)
+  wanted = READERS[name].read(directory)
+  change_tensors(
+    directory,
+    lambda x: {n: one for n, one in x.items() if not pattern.fullmatch(n)},
+  )
+  is_timm = name in TIMM
+  keys = {"model_args": {"qkv_bias": False}} if is_timm else {"qkv_bias": False}
+  change(directory, **keys)
+  found = READERS[name].read(directory)
+  jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
 def test_windows_that_transformers_lacks_are_named(tmp_path):

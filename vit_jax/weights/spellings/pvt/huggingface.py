@@ -10,6 +10,19 @@ from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.pvt import torch
 from vit_jax.weights.spellings.unwritable import Unwritable
 
+_PARTS = {
+  "attention_norm": "layer_norm_1",
+  "reduced_attention/queries": "attention.query",
+  "reduced_attention/keys": "attention.key",
+  "reduced_attention/values": "attention.value",
+  "reduced_attention/output": "attention.proj",
+  "reduced_attention/reduce": "attention.spatial_reduction",
+  "reduced_attention/reduce_norm": "attention.layer_norm",
+  "mlp_norm": "layer_norm_2",
+  "mlp/expand": "mlp.dense1",
+  "mlp/depthwise": "mlp.dwconv.dwconv",
+  "mlp/project": "mlp.dense2",
+}
 _NAMES = torch.names(
   embed=(
     (
@@ -19,19 +32,7 @@ _NAMES = torch.names(
     ),
   ),
   block="encoder.layers.{0}.blocks.{0}",
-  parts={
-    "attention_norm": "layer_norm_1",
-    "reduced_attention/queries": "attention.query",
-    "reduced_attention/keys": "attention.key",
-    "reduced_attention/values": "attention.value",
-    "reduced_attention/output": "attention.proj",
-    "reduced_attention/reduce": "attention.spatial_reduction",
-    "reduced_attention/reduce_norm": "attention.layer_norm",
-    "mlp_norm": "layer_norm_2",
-    "mlp/expand": "mlp.dense1",
-    "mlp/depthwise": "mlp.dwconv.dwconv",
-    "mlp/project": "mlp.dense2",
-  },
+  parts=_PARTS,
   norm="encoder.layers.{0}.layer_norm",
   head="classifier",
 )
@@ -105,10 +106,12 @@ PVT_V2 = HuggingFace(
   unchecked=frozenset(
     {
       "hidden_act",
+      "qkv_bias",
       "hidden_dropout_prob",
       "attention_probs_dropout_prob",
       "drop_path_rate",
     }
   ),
   processor=_processor,
+  select=lambda config, tensors: (torch.with_biases(tensors, _PARTS), []),
 )

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.weights.spellings import zero_biases
 from vit_jax.weights.spellings.names import Names, Tensors
 
 _JOINED = re.compile(r"(.*\.attn)\.kv\.(weight|bias)")
@@ -55,7 +56,7 @@ def names(
   return Names(tuple(rows), required=(f"{first}.{depthwise}.weight",))
 
 
-def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
+def apart(tensors: Tensors, path: str) -> Tensors:
   """Splits joined key and value projections.
 
   Raises:
@@ -74,4 +75,16 @@ def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
       )
     for part, array in zip("kv", np.split(tensor, 2), strict=True):
       found[f"{match[1]}.{part}.{match[2]}"] = array
-  return found
+  return with_biases(found, AUTHORS)
+
+
+def with_biases(tensors: Tensors, parts: dict[str, str]) -> Tensors:
+  """Adds biases of zeros to a network that was made without `qkv_bias`.
+
+  Args:
+    tensors: Parameters with projections split.
+    parts: As for `names`.
+  """
+  kinds = ("queries", "keys", "values")
+  projections = [f".{parts[f'reduced_attention/{kind}']}" for kind in kinds]
+  return zero_biases.completed(tensors, projections)

@@ -20,23 +20,24 @@ from vit_jax.weights.spellings.unwritable import Unwritable
 _EPSILON = 1e-5  # For all norms.
 _CLASSES = {1: "Swin", 2: "Swinv2"}
 _SELF = "attention.self"
+_PARTS = {
+  "attention_norm": "layernorm_before",
+  "attention/queries": f"{_SELF}.query",
+  "attention/keys": f"{_SELF}.key",
+  "attention/values": f"{_SELF}.value",
+  "attention/output": "attention.output.dense",
+  "attention/positions": f"{_SELF}.relative_position_bias_table",
+  "attention/log_scale": f"{_SELF}.logit_scale",
+  "attention/position_hidden": f"{_SELF}.continuous_position_bias_mlp.0",
+  "attention/position_bias": f"{_SELF}.continuous_position_bias_mlp.2",
+  "mlp_norm": "layernorm_after",
+  "expand": "intermediate.dense",
+  "project": "output.dense",
+}
 _NAMES = torch.names(
   stem=("embeddings.patch_embeddings.projection", "embeddings.norm"),
   block="encoder.layers.{0}.blocks.{0}",
-  parts={
-    "attention_norm": "layernorm_before",
-    "attention/queries": f"{_SELF}.query",
-    "attention/keys": f"{_SELF}.key",
-    "attention/values": f"{_SELF}.value",
-    "attention/output": "attention.output.dense",
-    "attention/positions": f"{_SELF}.relative_position_bias_table",
-    "attention/log_scale": f"{_SELF}.logit_scale",
-    "attention/position_hidden": f"{_SELF}.continuous_position_bias_mlp.0",
-    "attention/position_bias": f"{_SELF}.continuous_position_bias_mlp.2",
-    "mlp_norm": "layernorm_after",
-    "expand": "intermediate.dense",
-    "project": "output.dense",
-  },
+  parts=_PARTS,
   merge="encoder.layers.{0}.downsample",
   norm="layernorm",
   head="classifier",
@@ -70,7 +71,7 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   if _MASK_TOKEN in tensors:
     notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
     unused.add(_MASK_TOKEN)
-  found = torch.parameters(tensors)
+  found = torch.with_biases(torch.parameters(tensors), _PARTS)
   return {n: x for n, x in found.items() if n not in unused}, notes
 
 
@@ -191,6 +192,7 @@ def _record(version: int, prefix: str, said) -> HuggingFace:
     unchecked=frozenset(
       {
         "hidden_act",
+        "qkv_bias",
         "hidden_dropout_prob",
         "attention_probs_dropout_prob",
         "drop_path_rate",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.weights.spellings import zero_biases
 from vit_jax.weights.spellings.names import Names, Tensors
 
 # Computed from the sizes; `relative_position_index` holds whole numbers.
@@ -103,7 +104,7 @@ def parameters(tensors: Tensors) -> dict[str, np.ndarray]:
   }
 
 
-def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
+def apart(tensors: Tensors, path: str) -> Tensors:
   """Returns parameters with joined projections split.
 
   Args:
@@ -127,4 +128,18 @@ def apart(tensors: Tensors, path: str) -> dict[str, np.ndarray]:
         found[f"{match[1]}.{part}.{match[2]}"] = array
     else:
       found[name] = tensor
-  return found
+  return with_biases(found, AUTHORS)
+
+
+def with_biases(tensors: Tensors, parts: dict[str, str]) -> Tensors:
+  """Adds biases of zeros to a network that was made without `qkv_bias`.
+
+  Args:
+    tensors: Parameters with projections split.
+    parts: As for `names`.
+  """
+  kinds = ["queries", "keys", "values"]
+  if any(map(_SCALE.fullmatch, tensors)):
+    kinds.remove("keys")  # Version 2 never has them.
+  projections = [f".{parts[f'attention/{kind}']}" for kind in kinds]
+  return zero_biases.completed(tensors, projections)

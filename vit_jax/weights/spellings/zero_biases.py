@@ -1,0 +1,25 @@
+"""Biases of projections that a file may lack and our networks have."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vit_jax.weights.spellings.names import Tensors
+
+
+def completed(tensors: Tensors, projections: Sequence[str]) -> Tensors:
+  """Adds biases of zeros, with which outputs are the same.
+
+  Tensors do not change if any of the projections has a bias.
+
+  Args:
+    tensors: Tensors by name.
+    projections: Ends of the projections' names, such as '.attn.q'.
+  """
+  ends = tuple(f"{name}.weight" for name in projections)
+  missing = {
+    f"{name.removesuffix('weight')}bias": np.zeros(x.shape[:1], np.float32)
+    for name, x in tensors.items()
+    if name.endswith(ends)
+  }
+  return tensors if missing.keys() & tensors.keys() else {**tensors, **missing}
