@@ -114,6 +114,32 @@ def test_lone_tower_says_which_gelu_is_assumed(copied, name):
   assert "GELU" not in whole
 
 
+@pytest.mark.parametrize("name", ["timm_swin", "timm_convnext", "timm_bit"])
+def test_a_map_that_timm_does_not_pool_is_averaged_and_said(copied, name):
+  directory = copied(name)
+  assert not timm.read(directory).assumed
+  change(directory, global_pool="")
+  (note,) = timm.read(directory).assumed
+  assert 'global_pool = ""' in note and "'tokens'" in note
+
+
+@pytest.mark.parametrize(
+  "values",
+  [
+    {"pretrained_cfg": None},
+    {"pretrained_cfg": {"input_size": [3, 16, 16]}},
+  ],
+)
+def test_a_config_without_statistics_of_pixels_says_whose_are_taken(
+  copied, values
+):
+  directory = copied("timm_vit")
+  change(directory, **values)
+  weights = timm.read(directory)
+  assert weights.model.normalize == "imagenet"
+  assert any("how pixels are normalised" in note for note in weights.assumed)
+
+
 def test_lone_file_says_what_is_assumed():
   weights = timm.read(GOLDEN / "timm_vit_alone" / "model.safetensors")
   assert weights.model.num_heads == 1

@@ -36,6 +36,11 @@ _ARGUMENTS = re.compile(
   r"|head_init_scale|head_norm_first|head_hidden_size|norm_eps"
 )
 
+_OF_MAP = (
+  'timm returns the last map (global_pool = ""); here the map is averaged, and'
+  " its positions are the 'tokens' of vit_jax.features."
+)
+
 
 def read(path: epath.PathLike, part: str | None = None) -> Weights:
   """Reads the parameters in a file and detects their network.
@@ -64,6 +69,8 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
     for key, value in family.fixed.items():
       if fields.values.get(key) not in (None, "", value):
         raise fields.refusal(key, f"is not '{value}', as in our networks")
+  if "global_pool" in family.fixed and _returns_map(config):
+    notes.append(_OF_MAP)
   found = family.prepare(found, where, notes)
   names.check_required(where, found, family.names)
   said = family.said(config, found, where, notes)
@@ -127,10 +134,22 @@ def _marks(family: Timm) -> tuple[str, ...]:
   return family.marks or family.names.required[:1]
 
 
+def _returns_map(config: Fields) -> bool:
+  """Tells whether timm does not pool, as `global_pool` says."""
+  of_network = config.mapping("model_args").values
+  return of_network.get("global_pool", config.values.get("global_pool")) == ""
+
+
 def _normalize(config: Fields, notes: list[str]) -> str:
   settings = timm_config.settings(config)
   if settings is not None:
     mean, deviation = pixels.parse("imagenet")  # timm's default.
+    if "mean" not in settings and "std" not in settings:
+      notes.append(
+        f"{settings.path} does not say how pixels are normalised: timm's"
+        " default is taken (model.normalize='imagenet'), though many of its"
+        " ViTs want 'minus_one_to_one'."
+      )
     return normalize_key(
       settings,
       settings.get("mean", NUMBERS, mean),
