@@ -120,6 +120,15 @@ def test_the_only_file_of_another_form_is_the_path(fetch, served):
   )
 
 
+def test_pickled_shards_are_fetched_as_a_directory(fetch, served):
+  shards = [f"pytorch_model-0000{n}-of-00002.bin" for n in (1, 2)]
+  index = "pytorch_model.bin.index.json"
+  contents = dict.fromkeys((*shards, index, "README.md"), b"x")
+  served.repositories["a/shards"] = {"main": contents}
+  place = fetch(looked_up("hf:a/shards")).stdout.strip()
+  assert set(os.listdir(place)) == {*shards, index}
+
+
 @pytest.mark.parametrize(
   ("path", "sentence"),
   [

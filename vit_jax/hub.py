@@ -23,8 +23,11 @@ _WEIGHTS = (
   re.compile(r"model(-\d+-of-\d+)?\.safetensors"),
   re.compile(r".*\.safetensors"),
   re.compile(r".*\.npz"),
+  re.compile(r"pytorch_model-\d+-of-\d+\.bin"),
   re.compile(r".*\.(bin|pth|pt)"),
 )
+# Forms that readers of directories know, and that may have several files.
+_OF_DIRECTORIES = (_WEIGHTS[0], _WEIGHTS[3])
 _OPEN_CLIP = "open_clip_config.json"
 # Configs, tokenizers and names of classes.
 _BESIDE = re.compile(r".*\.(json|txt|model|gz)")
@@ -235,7 +238,7 @@ def _wanted(files: Sequence[str], where: str) -> list[str]:
   tops = [file for file in files if "/" not in file]
   for form in _WEIGHTS:
     weights = [file for file in tops if form.fullmatch(file)]
-    if len(weights) > 1 and form is not _WEIGHTS[0]:
+    if len(weights) > 1 and form not in _OF_DIRECTORIES:
       raise UserError(
         f"{where} holds several files of weights ({truncate.first(weights)});"
         " download the one that is meant, and give its path."
@@ -250,7 +253,8 @@ def _wanted(files: Sequence[str], where: str) -> list[str]:
 
 def _entry(place: str, files: Sequence[str]) -> str:
   """The path to read: the directory, or its only file with another name."""
-  if _WEIGHTS[0].fullmatch(files[0]) or _OPEN_CLIP in files:
+  known = any(form.fullmatch(files[0]) for form in _OF_DIRECTORIES)
+  if known or _OPEN_CLIP in files:
     return place
   return os.path.join(place, files[0])
 

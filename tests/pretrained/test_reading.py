@@ -189,6 +189,13 @@ def test_a_path_without_checkpoints_is_said_in_a_sentence(
     reading.read(str(path))
 
 
+def test_weights_of_another_name_in_a_directory_are_named(tmp_path):
+  (tmp_path / "config.json").write_text("{}")
+  (tmp_path / "model.fp16.safetensors").write_bytes(b"")
+  with pytest.raises(UserError, match=r"\(model.fp16.safetensors\): name one"):
+    reading.read(str(tmp_path))
+
+
 def test_a_file_of_an_unknown_form_is_a_sentence(tmp_path):
   (tmp_path / "B_16").write_text("")
   with pytest.raises(UserError, match="end in .npz, .safetensors or .pth"):

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.weights.published import GOLDEN, folder
 from vit_jax.errors import UserError
-from vit_jax.weights import tensors
+from vit_jax.weights import files, tensors, torch_file
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface
 
@@ -42,8 +42,9 @@ DAMAGED = {
   "other size": tensor("F32", [3], 8),
   "overflow": tensor("F32", [2**40, 2**40], 8),
   "unknown dtype": tensor("F31", [2], 8),
-  "text": b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+  "text": b"<!DOCTYPE html>\n",
 }
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n"
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -52,6 +53,21 @@ def test_damaged_file_is_named(tmp_path, name):
   path.write_bytes(DAMAGED[name])
   with pytest.raises(UserError, match="x.safetensors is damaged"):
     tensors.read(path)
+
+
+@pytest.mark.parametrize("name", ["x.safetensors", "x.pth", "x.npz"])
+def test_a_pointer_of_git_lfs_says_how_to_get_the_weights(tmp_path, name):
+  (tmp_path / name).write_bytes(POINTER)
+  with pytest.raises(UserError, match=f"{name} is a pointer.*git lfs pull"):
+    files.read(str(tmp_path / name))
+
+
+def test_places_of_tokens_are_no_parameters(tmp_path):
+  """Older files of CLIP hold them."""
+  path = epath.Path(tmp_path / "x.safetensors")
+  places = {"text_model.embeddings.position_ids": np.arange(3)[None]}
+  save_file({"a": np.ones(2, np.float32)} | places, path)
+  assert tensors.read(path).keys() == {"a"}
 
 
 @pytest.mark.parametrize("dtype, shape", [("I64", [1]), ("F8_E4M3", [8])])
@@ -145,6 +161,37 @@ def test_shard_elsewhere_is_refused(shards, name):
   (shards / tensors.INDEX).write_text(json.dumps(changed))
   with pytest.raises(UserError, match="not the name of a shard"):
     tensors.read(epath.Path(shards))
+
+
+def pickled_shards(directory, *sources):
+  """Copies files of `torch.save` to shards of a directory, with an index."""
+  places = {}
+  for number, source in enumerate(sources):
+    name = f"pytorch_model-{number + 1:05}-of-{len(sources):05}.bin"
+    shutil.copy(GOLDEN / source, directory / name)
+    places |= dict.fromkeys(torch_file.read(GOLDEN / source), name)
+  content = json.dumps({"weight_map": places})
+  (directory / tensors.PICKLE_INDEX).write_text(content)
+
+
+def test_pickled_shards_make_up_one_file(tmp_path):
+  source = "dino/dinov2.pth"
+  pickled_shards(tmp_path, source)
+  found = tensors.read(epath.Path(tmp_path))
+  wanted = torch_file.read(GOLDEN / source)
+  assert found.keys() == wanted.keys()
+  for name, tensor in wanted.items():
+    np.testing.assert_array_equal(found[name], tensor)
+  assert files.is_published(str(tmp_path))
+
+
+def test_a_missing_pickled_shard_and_whole_numbers_are_named(tmp_path):
+  pickled_shards(tmp_path, "dino/dinov2.pth", "torch_files/kinds.pt")
+  with pytest.raises(UserError, match="'count' holds int64"):
+    tensors.read(epath.Path(tmp_path))
+  (tmp_path / "pytorch_model-00001-of-00002.bin").unlink()
+  with pytest.raises(UserError, match="00001-of-00002.bin does not exist"):
+    tensors.read(epath.Path(tmp_path))
 
 
 VALUES = st.recursive(

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,13 +10,14 @@ from typing import Any, TypeVar
 import jax
 from etils import epath
 
-from vit_jax import buckets, named_weights, records, registry
+from vit_jax import buckets, named_weights, records, registry, truncate
 from vit_jax.checkpoint import verification
 from vit_jax.checkpoint.store import DIRECTORY, read_params
 from vit_jax.config import best_metric, schema
 from vit_jax.errors import UserError
 from vit_jax.pretrained import run_files
 from vit_jax.processes import agreement
+from vit_jax.weight_paths import PICKLES, SAFETENSORS
 from vit_jax.weights import files, path_errors
 from vit_jax.weights.contract import Weights
 
@@ -91,8 +93,20 @@ def locate(path: str) -> tuple[epath.Path, int]:
   if not steps:
     raise UserError(
       f"{path} holds no checkpoint: there is no complete step in {directory}."
+      f"{_other_weights(workdir)}"
     )
   return workdir, steps[-1]
+
+
+def _other_weights(directory: epath.Path) -> str:
+  """Returns a sentence about weights of names that directories do not have."""
+  suffixes = (SAFETENSORS, *PICKLES, ".npz")
+  with path_errors.explained(os.fspath(directory)):
+    names = [one.name for one in directory.iterdir()]
+  found = sorted(name for name in names if name.endswith(suffixes))
+  if not found:
+    return ""
+  return f" It holds files of weights ({truncate.first(found)}): name one."
 
 
 def _is_step(path: epath.Path) -> bool:

@@ -15,7 +15,7 @@ from etils import epath
 
 from vit_jax import npz_errors, records
 from vit_jax.errors import UserError
-from vit_jax.weights import path_errors
+from vit_jax.weights import lfs_pointer, path_errors
 
 _SUFFIX = ".npy"
 
@@ -51,6 +51,7 @@ def read(
       arrays of floating point numbers.
   """
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
+    lfs_pointer.check(path)
     try:
       archive = zipfile.ZipFile(file)
     except npz_errors.DAMAGED:

@@ -27,8 +27,8 @@ def is_published(path: str) -> bool:
     where, _ = parted(path)
     if where.name.endswith((".npz", SAFETENSORS, *PICKLES)):
       return True
-    files = (tensors.FILE, tensors.INDEX, tensors.PICKLE, OPEN_CLIP)
-    return any((where / name).exists() for name in files)
+    names = (*tensors.FILES, OPEN_CLIP)
+    return any((where / name).exists() for name in names)
 
 
 def exists(path: str) -> bool:

@@ -17,16 +17,19 @@ from etils import epath
 
 from vit_jax.errors import UserError
 from vit_jax.weight_paths import PICKLES, SAFETENSORS
-from vit_jax.weights import path_errors, state_dict, torch_file
+from vit_jax.weights import lfs_pointer, path_errors, state_dict, torch_file
 from vit_jax.weights.fields import Fields
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-# Name of a directory's file from before safetensors.
+# Names of a directory's files from before safetensors.
 PICKLE = "pytorch_model.bin"
+PICKLE_INDEX = f"{PICKLE}.index.json"
+FILES = (FILE, INDEX, PICKLE, PICKLE_INDEX)
 
-# Swin's table of indices, which follows from its window.
-_INDEX = "relative_position_index"
+# Whole numbers that follow from the network: Swin's table of indices, and the
+# places of tokens in older files of CLIP.
+_INDICES = ("relative_position_index", "position_ids")
 # A counter that PyTorch keeps for every batch norm.
 _BATCH_NORM = ".num_batches_tracked"
 _FLOATS = {
@@ -45,7 +48,8 @@ def read(
   Args:
     path: A .safetensors file or one that PyTorch pickled; or a directory with
       `model.safetensors`, `model.safetensors.index.json` and the shards named
-      there, or `pytorch_model.bin`. The first one found is read.
+      there, or `pytorch_model.bin` or its index and shards. The first one found
+      is read.
     notes: Extended by a note on which of several state dicts of a pickle is
       used.
     part: Name of the state dict of a pickle to read; None for the best known
@@ -59,14 +63,11 @@ def read(
   where = os.fspath(path)
   with path_errors.explained(where):
     if path.is_dir():
-      names = (FILE, INDEX, PICKLE)
-      name = next((name for name in names if (path / name).exists()), None)
+      name = next((name for name in FILES if (path / name).exists()), None)
       if name is None:
-        raise UserError(
-          f"{path} holds no weights: none of {FILE}, {INDEX} and {PICKLE}."
-        )
-      if name == INDEX:
-        return state_dict.arrays(_read_shards(path), where)
+        raise UserError(f"{path} holds no weights: none of {', '.join(FILES)}.")
+      if name in (INDEX, PICKLE_INDEX):
+        return state_dict.arrays(_read_shards(path, name), where)
       path /= name
     if path.name.endswith(PICKLES):
       return _read_pickle(path, notes, part)
@@ -93,25 +94,28 @@ def write(
   path.write_bytes(safetensors.numpy.save(contiguous, header))
 
 
-def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:
-  index = Fields.read(directory / INDEX)
+def _read_shards(directory: epath.Path, name: str) -> dict[str, np.ndarray]:
+  index = Fields.read(directory / name)
+  read, suffixes = _read_file, (SAFETENSORS,)
+  if name == PICKLE_INDEX:
+    read, suffixes = _read_pickled_shard, PICKLES
   places = index.mapping("weight_map").values
   shards = sorted({str(shard) for shard in places.values()})
   tensors: dict[str, np.ndarray] = {}
   for shard in shards:
     # A name with a slash could be any file on the machine.
-    if os.path.basename(shard) != shard or not shard.endswith(SAFETENSORS):
+    if os.path.basename(shard) != shard or not shard.endswith(suffixes):
       raise UserError(f"{index.path}: '{shard}' is not the name of a shard.")
-    found = _read_file(directory / shard)
+    found = read(directory / shard)
     expected = {
-      name
-      for name, place in places.items()
-      if place == shard and not name.endswith(_INDEX)
+      key
+      for key, place in places.items()
+      if place == shard and not key.endswith(_INDICES)
     }
     if found.keys() != expected:
       odd = sorted(found.keys() ^ expected)
       raise UserError(
-        f"{directory / shard} does not hold what {INDEX} says: '{odd[0]}'"
+        f"{directory / shard} does not hold what {name} says: '{odd[0]}'"
         f" {'is' if odd[0] in found else 'is not'} there. Copy or download"
         " the directory again."
       )
@@ -122,13 +126,14 @@ def _read_shards(directory: epath.Path) -> dict[str, np.ndarray]:
 def _read_file(path: epath.Path) -> dict[str, np.ndarray]:
   if not path.exists():
     raise UserError(f"{path} does not exist.")
+  lfs_pointer.check(path)
   with _local(path) as local:
     try:
       with safetensors.safe_open(local, framework="np") as file:
         kinds = {
           name: file.get_slice(name).get_dtype()
           for name in file.keys()
-          if not name.endswith(_INDEX)
+          if not name.endswith(_INDICES)
         }
         _check_kinds(path, kinds)
         return {
@@ -157,6 +162,22 @@ def _read_pickle(
   for name in found:
     _check_batch_norm(path, name)
   return {n: x for n, x in found.items() if x.dtype == np.float32}
+
+
+def _read_pickled_shard(path: epath.Path) -> dict[str, np.ndarray]:
+  found = {
+    name: tensor
+    for name, tensor in torch_file.read(path).items()
+    if isinstance(tensor, np.ndarray) and not name.endswith(_INDICES)
+  }
+  for name, tensor in found.items():
+    _check_batch_norm(path, name)
+    if tensor.dtype != np.float32:
+      raise UserError(
+        f"{path}: '{name}' holds {tensor.dtype}, but parameters are floating"
+        " point numbers."
+      )
+  return found
 
 
 def _check_kinds(path: epath.Path, kinds: Mapping[str, str]) -> None:

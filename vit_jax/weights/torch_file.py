@@ -16,7 +16,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import path_errors, torch_pickle
+from vit_jax.weights import lfs_pointer, path_errors, torch_pickle
 
 _KINDS = {
   "torch DoubleStorage": np.dtype(np.float64),
@@ -56,6 +56,7 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
   """
   path = epath.Path(path)
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
+    lfs_pointer.check(path)
     start = file.read(4)
     if start != b"PK\x03\x04":
       raise UserError(_about_start(path, start))
