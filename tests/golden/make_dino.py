@@ -4,8 +4,9 @@
 `huggingface_dinov2_classifier` and `timm_dinov2_registers` are as transformers
 and timm save them, with random parameters; see make_huggingface.py. `dino`
 holds the authors' own forms: `dino.pth`, a checkpoint of training with teacher
-and student, and `dinov2.pth`, the network alone, with SwiGLU. What these compute at another size
-is timm's network on positions that torch has resized by DINO's scale factors.
+and student, and `dinov2.pth`, the network alone, with SwiGLU. What these
+compute at another size is timm's network on positions that torch has resized by
+DINO's scale factors.
 Made with torch 2.13.0, transformers 5.23.0 and timm 1.0.31:
 
   pip install torch transformers timm

@@ -13,10 +13,12 @@ from make_huggingface import (
   HERE,
   IMAGENET,
   LABELS,
+  pixels,
   randomize,
   save_huggingface,
   save_timm,
 )
+from timm.models import swin_transformer
 
 # The second stage's map is one window at the native size only.
 SIZES = dict(embed_dim=8, depths=(2, 2), num_heads=(2, 4), window_size=4)
@@ -92,6 +94,20 @@ def save_resized(name: str, model, window: int) -> None:
   np.savez_compressed(path, **arrays, **{f"positions_{window}": resized})
 
 
+def save_smaller(name: str, model, architecture: str, arguments) -> None:
+  """Adds what timm makes of images whose last map is a smaller window."""
+  path = HERE / f"timm_{name}" / "expected.npz"
+  smaller = timm.create_model(architecture, **{**arguments, "img_size": 16})
+  tensors = swin_transformer.checkpoint_filter_fn(model.state_dict(), smaller)
+  smaller.load_state_dict(tensors)
+  with np.load(path) as arrays:
+    arrays = dict(arrays)
+  images = arrays["images"][:, :16, :16]
+  with torch.no_grad():
+    outputs = smaller.eval()(pixels(images, IMAGENET)).numpy()
+  np.savez_compressed(path, **arrays, smaller=images, smaller_outputs=outputs)
+
+
 def timms(name: str, architecture: str, seed: int, **more) -> None:
   """A folder of timm's; its larger images have the same windows."""
   arguments = dict(SIZES, img_size=32, num_classes=5, **more)
@@ -111,6 +127,7 @@ def timms(name: str, architecture: str, seed: int, **more) -> None:
   )
   if name == "swin":
     save_resized(name, model, 6)
+    save_smaller(name, model, architecture, arguments)
 
 
 if __name__ == "__main__":

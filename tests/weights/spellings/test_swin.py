@@ -66,7 +66,8 @@ def test_form_and_sizes_are_told(name):
   )
   assert model.image_size == (32 if is_timm else 16)
   assert model.normalize == "imagenet"
-  assert model.pos_embedding_resize == "bicubic"
+  resize = "geometric" if is_timm else "bicubic"
+  assert model.pos_embedding_resize == resize
   assert model.pad_before_shift is not is_timm
   names = ("ant", "bee", "cat: a pet", "dog", "eel")
   headless = name == "huggingface_swinv2"
@@ -150,7 +151,9 @@ def test_names_of_newer_modules_are_understood(copied):
 def test_other_windows_resize_the_position_biases():
   """As PyTorch's bicubic does, which the authors use; the rest stays."""
   weights = timm.read(GOLDEN / "timm_swin")
-  wanted = weights.model.updated(image_size=48, window_size=6)
+  wanted = weights.model.updated(
+    image_size=48, window_size=6, pos_embedding_resize="bicubic"
+  )
   shapes = FAMILIES.get("swin").shapes(wanted, 5)
   fitted = surgery.fit(weights, wanted, shapes)
   assert fitted.fresh == fitted.dropped == ()
@@ -163,6 +166,12 @@ def test_other_windows_resize_the_position_biases():
   for name, leaf in flat.flatten(weights.params).items():
     if not name.endswith("positions"):
       np.testing.assert_array_equal(found[name], leaf)
+
+
+def test_timms_tables_are_resized_as_timm_does():
+  wanted = expected("timm_swin")
+  found = outputs_at("timm_swin", 16, wanted["smaller"])
+  assert relative_error(found, wanted["smaller_outputs"]) < 1e-5
 
 
 def test_tables_are_resized_as_the_key_says():
@@ -392,7 +401,9 @@ def test_the_authors_names_are_understood(name):
   model, params, _ = names.read(path, found, record.names, said)
   wanted = timm.read(GOLDEN / name)
   # Their detectors, which alone pad maps, do so before windows move.
-  assert model == wanted.model.updated(pad_before_shift=True)
+  assert model == wanted.model.updated(
+    pad_before_shift=True, pos_embedding_resize="bicubic"
+  )
   jax.tree.map(np.testing.assert_array_equal, params, wanted.params)
 
 

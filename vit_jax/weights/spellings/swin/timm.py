@@ -42,7 +42,7 @@ def _said(
   del path, notes
   arguments = config.mapping("model_args")
   said: dict[str, Any] = {
-    "pos_embedding_resize": "bicubic",
+    "pos_embedding_resize": "geometric",
     "pad_before_shift": False,
   }
   if "layers.0.blocks.0.attn.logit_scale" not in tensors:
