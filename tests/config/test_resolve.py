@@ -96,7 +96,8 @@ def test_dump_and_load_give_the_same_config():
     ),
     (
       {"model__pool": "mean"},
-      "config.model.pool = 'mean' is not one of 'cls', 'gap', 'map' or 'none'.",
+      "config.model.pool = 'mean' is not one of 'cls', 'gap', 'cls_gap', 'map'"
+      " or 'none'.",
     ),
     (
       {"train__batch_size": "many"},
