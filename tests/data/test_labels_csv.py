@@ -59,6 +59,10 @@ def test_lines_may_end_as_other_systems_end_them(pets, end):
   assert found(source) == {"1.jpg": 1, "2.jpg": 0}
 
 
+def test_empty_fields_after_the_last_column_are_ignored(pets):
+  assert found(pets(PLAIN.replace("dog\n", "dog,,\n"))) == found(pets(PLAIN))
+
+
 def test_an_image_may_have_several_labels_or_none(pets):
   text = "path\tlabels\na/1.jpg\tred|round\na/2.jpg\t\na/3.jpg\tred\n"
   source = pets(text)
@@ -127,6 +131,7 @@ def test_other_numbers_of_the_classes_are_other_data(pets):
     ("image,label\n", "has no rows"),
     ("image,label\na/1.jpg,\n", r"line 2 \(no label\)"),
     ("image,label\n,dog\n", r"line 2 \(no file name"),
+    (PLAIN + "b/5.png,cat, big\n", r"line 6 \(too many columns; a text with"),
     ("image,label\n../x.jpg,dog\n", "outside of the file's directory"),
     ("image,label\n/etc/x.jpg,dog\n", "outside of the file's directory"),
     (PLAIN + "a/1.jpg,cat\n", r"line 6 \(the image of line 2 again\)"),

@@ -45,6 +45,25 @@ def test_classes_are_counted_largest_first_with_the_baseline():
   assert "no image to learn from: c1" in text
 
 
+def test_a_number_that_no_image_has_is_named(tmp_path):
+  """Such as 0, if the classes are counted from 1."""
+  for number in range(3):
+    Image.new("RGB", (8, 8)).save(tmp_path / f"{number}.png")
+  rows = ("image,label", "0.png,1", "1.png,2", "2.png,2")
+  (tmp_path / "labels.csv").write_text("\n".join(rows))
+  config = experiments.config(
+    train__dataset="csv:labels.csv",
+    train__preprocess="decode|resize(8)",
+    data_dir=str(tmp_path),
+    evals={},
+  )
+  found = facts.of_source(config, facts.open_data(config))
+  text = "; ".join(summary.lines(experiment.build(config, found), {}))
+  assert "in 3 classes" in text and "images by class" not in text
+  assert "always answering class 2 would be right for 66.7%" in text
+  assert "no image to learn from: class 0" in text
+
+
 def listed(tmp_path, **changes):
   """The lines for four images: of two classes, of one, and two of none."""
   rows = ("a.png,cat|dog", "b.png,cat", "c.png,", "d.png,")

@@ -238,7 +238,8 @@ def _counts_labels(
   """True if the number of examples of each class is needed."""
   wanted = getattr(config.objective, "class_weights", None) == "balanced"
   named = source.class_names or source.max_labels > 1
-  return not features.label_ops.renumbers and bool(wanted or named)
+  shown = named or learns_labels(config)
+  return not features.label_ops.renumbers and bool(wanted or shown)
 
 
 def without_data(config: schema.Config) -> DataFacts:

@@ -147,6 +147,9 @@ def _read(
   for line, fields in lines:
     row = _row(fields, columns)
     problem = _problem(row, columns)
+    if any(fields[len(names) :]):
+      # They may be the rest of a label.
+      problem = "too many columns; a text with a separator needs double quotes"
     if not problem and row.image in seen:
       problem = f"the image of line {seen[row.image]} again"
     if problem:

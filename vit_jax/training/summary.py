@@ -108,11 +108,14 @@ def _spare_outputs(parts: Experiment) -> Iterator[str]:
 def _classes(parts: Experiment) -> Iterator[str]:
   """Yields lines on the examples of each class, if their number is known."""
   counts, names = parts.facts.label_counts, parts.facts.class_names
-  if counts is None or names is None:
+  if counts is None:
     return
   order = np.argsort(-counts, kind="stable")
-  shown = [f"{names[i]} {counts[i]:,}" for i in order]
-  yield f"images by class: {truncate.first(shown, 8)}"
+  if names is None:
+    names = tuple(f"class {number}" for number in range(len(counts)))
+  else:
+    shown = [f"{names[i]} {counts[i]:,}" for i in order]
+    yield f"images by class: {truncate.first(shown, 8)}"
   if parts.facts.features.max_labels == 1:
     share = counts.max() / counts.sum()
     yield f"always answering {names[order[0]]} would be right for {share:.1%}"
