@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names."""
+"""Suggestions of values near those that cannot be used."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,3 +14,9 @@ def did_you_mean(
   lower = {one.lower(): one for one in known}
   close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=cutoff)
   return lower[close[0]] if close else None
+
+
+def nearest_multiples(value: int, of: int) -> str:
+  """Names the multiples of a number below and above a value: '8 or 12'."""
+  below = value // of * of
+  return f"{below} or {below + of}" if below else f"{of}"

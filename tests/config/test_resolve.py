@@ -304,6 +304,30 @@ def test_a_dumped_objective_of_another_name_is_read_back():
       "config.extensions = 'my_module' must be a tuple of modules, such as",
     ),
     (
+      {"objective__name": "dinov2", "objective__mask_ratio": (0.1, 0.2, 0.3)},
+      "config.objective.mask_ratio = (0.1, 0.2, 0.3) must have 2 values.",
+    ),
+    (
+      {"objective__name": "dinov2", "objective__mask_ratio": ()},
+      "config.objective.mask_ratio = () must have 2 values.",
+    ),
+    (
+      {"optimizer__lr_multipliers": (("head/.*", 1.0), ("cls",))},
+      "config.optimizer.lr_multipliers.1 = ('cls',) must have 2 values.",
+    ),
+    (
+      {"optimizer__lr_multipliers": ("head/.*", 1.0)},
+      "lr_multipliers.1 = 1.0 must be a tuple, such as ('a', 'b') or (1, 2).",
+    ),
+    (
+      {"train__batch_size": 2, "train__accumulate_steps": 3},
+      "config.train.accumulate_steps = 3 micro-batches; use 3.",
+    ),
+    (
+      {"train__batch_size": 7, "train__repeats": 3},
+      "config.train.repeats = 3 times; use 6 or 9.",
+    ),
+    (
       {"optimizer__weight_decay": float("inf")},
       "config.optimizer.weight_decay: inf is not finite",
     ),

@@ -35,6 +35,17 @@ def test_it_names_model_data_length_and_device():
   assert found["device"].startswith("4 x cpu")
 
 
+def test_many_epochs_are_a_whole_number():
+  assert said(total_steps=25_000)["length"].endswith(", 6,250 epochs")
+
+
+def test_random_weights_that_are_not_trained_are_named():
+  assert said(optimizer__freeze="backbone")["start"] == (
+    "from random weights, which config.optimizer.freeze = 'backbone' leaves as"
+    " they are; config.init_from names others"
+  )
+
+
 def test_classes_are_counted_largest_first_with_the_baseline():
   names = tuple(f"c{i}" for i in range(10))
   counts = np.array([5, 0, 15, *[2] * 7])

@@ -13,6 +13,7 @@ from vit_jax import durations, registry
 from vit_jax.config import key_suggestions, named_sections, schema
 from vit_jax.config.defaults import UNSET, IfInitFrom
 from vit_jax.errors import UserError
+from vit_jax.suggestions import nearest_multiples
 
 # Where pydantic's paths to values hold the name that selects a section.
 _TAGS = {"model": 1, "objective": 1, "evals": 2}
@@ -184,6 +185,14 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
     ):
       known, tag, _ = named_sections.NAMED[loc[0]]
       yield known.unknown(value[tag], f"{name}.{tag}")
+    elif kind == "missing" and isinstance(value, Sequence):
+      group = ".".join(("config", *loc[:-1]))
+      if group not in seen:
+        # Each absent value is an error of its own.
+        absent = [other["loc"][:-1] for other in error.errors()]
+        wanted = len(value) + absent.count(item["loc"][:-1])
+        yield f"{group} = {value!r} must have {wanted} values."
+      seen.add(group)
     elif kind == "union_tag_not_found" or kind == "missing":
       yield f'{name} needs a "type": {_eval_types()}.'
     elif kind == "union_tag_invalid":
@@ -218,9 +227,12 @@ def _about_value(name: str, item: Mapping[str, Any]) -> str:
     return f"{name} = {value!r} is not one of {item['ctx']['expected']}."
   if kind == "value_error":
     return f"{name}: {item['ctx']['error']}."
+  if kind == "too_long":
+    return f"{name} = {value!r} must have {item['ctx']['max_length']} values."
   if kind in _WANTED:
-    is_float = isinstance(value, float) and value.is_integer()  # Of 1e3.
-    hint = f"; write {int(value)}" if is_float else ""
+    is_whole = kind == "int_type" and isinstance(value, float)
+    is_whole = is_whole and value.is_integer()  # Of 1e3.
+    hint = f"; write {int(value)}" if is_whole else ""
     if name == "config.total_steps" and "epoch" in str(value):
       hint = "; epochs are a number of config.total_epochs"
     return f"{name} = {value!r} must be {_WANTED[kind]}{hint}."
@@ -353,19 +365,17 @@ def _conflicts(config: schema.Config) -> Iterator[str]:
         f"config.mesh.rules: {pattern!r} is not a regular expression ({error})."
       )
   if train.batch_size % train.accumulate_steps:
-    below = train.batch_size // train.accumulate_steps * train.accumulate_steps
     yield (
       f"config.train.batch_size = {train.batch_size} does not divide into"
       f" config.train.accumulate_steps = {train.accumulate_steps}"
-      f" micro-batches; use {below or train.accumulate_steps} or"
-      f" {below + train.accumulate_steps}."
+      " micro-batches; use"
+      f" {nearest_multiples(train.batch_size, train.accumulate_steps)}."
     )
   if train.batch_size % train.repeats:
-    below = train.batch_size // train.repeats * train.repeats
     yield (
       f"config.train.batch_size = {train.batch_size} does not divide into"
       f" examples that are repeated config.train.repeats = {train.repeats}"
-      f" times; use {below or train.repeats} or {below + train.repeats}."
+      f" times; use {nearest_multiples(train.batch_size, train.repeats)}."
     )
   if train.sampling == "balanced" and train.shuffle_block > 1:
     yield (

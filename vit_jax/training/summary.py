@@ -164,7 +164,8 @@ def _length(parts: Experiment) -> str:
   batch = parts.config.train.batch_size
   text = f"{parts.total_steps:,} steps of {batch:,} images"
   if parts.facts.num_examples:
-    epochs = f"{parts.total_steps * batch / parts.facts.num_examples:.3g}"
+    passes = parts.total_steps * batch / parts.facts.num_examples
+    epochs = f"{passes:.3g}" if passes < 999.5 else f"{passes:,.0f}"
     text += f", {epochs} epoch" + "s" * (epochs != "1")
     asked = parts.config.total_steps
     if asked is not None and parts.total_steps < asked:
@@ -183,6 +184,12 @@ def _start(parts: Experiment, first_step: int, is_over: bool) -> str:
     return f"where the run was stopped, after step {first_step:,}"
   if config.init_from is not None:
     return f"from {config.init_from}"
+  if config.optimizer.freeze is not None:
+    return (
+      "from random weights, which config.optimizer.freeze ="
+      f" {config.optimizer.freeze!r} leaves as they are; config.init_from names"
+      " others"
+    )
   few = parts.facts.num_examples is not None
   few = few and parts.facts.num_examples < _FEW
   own = config.train.dataset.partition(":")[0] not in ("digits", "generated")

@@ -8,6 +8,7 @@ from vit_jax.errors import UserError
 from vit_jax.models.layers import cudnn_limits, short_attention_memory
 from vit_jax.models.resnet.sizes import NUM_GROUPS, ROOT_WIDTH
 from vit_jax.models.vit import sizes
+from vit_jax.suggestions import nearest_multiples
 
 
 def check(model: schema.Model) -> None:
@@ -23,7 +24,7 @@ def check(model: schema.Model) -> None:
     raise UserError(
       f"config.model.width = {size.width} does not divide over"
       f" config.model.num_heads = {size.num_heads}; use {nearest} heads, or"
-      f" width {_nearest_multiples(size.width, size.num_heads)}."
+      f" width {nearest_multiples(size.width, size.num_heads)}."
     )
   _check_stem(model, size)
   _check_image_size(model, size)
@@ -40,11 +41,6 @@ def check(model: schema.Model) -> None:
     _check_pallas(model, size)
 
 
-def _nearest_multiples(value: int, of: int) -> str:
-  below = value // of * of
-  return f"{below} or {below + of}" if below else f"{of}"
-
-
 def _check_stem(model: schema.Model, size: sizes.Size) -> None:
   if size.stem_blocks is None:
     if size.stem_width != ROOT_WIDTH:
@@ -58,7 +54,7 @@ def _check_stem(model: schema.Model, size: sizes.Size) -> None:
     raise UserError(
       f"config.model.stem_width = {size.stem_width} does not divide into the"
       f" {NUM_GROUPS} groups of its norms; use"
-      f" {_nearest_multiples(size.stem_width, NUM_GROUPS)}."
+      f" {nearest_multiples(size.stem_width, NUM_GROUPS)}."
     )
   if size.patch_size % size.stem_stride:
     raise UserError(
@@ -83,9 +79,9 @@ def _check_image_size(model: schema.Model, size: sizes.Size) -> None:
     raise UserError(
       f"config.model.image_size = {side} is not a multiple of the patch size"
       f" {patch} of '{model.variant}'; use"
-      f" {_nearest_multiples(side, patch)}, or"
+      f" {nearest_multiples(side, patch)}, or"
       f" config.model.drop_remainder=True, which leaves"
-      f" {unused} pixels unused."
+      f" {unused} pixel{'s' * (unused > 1)} unused."
     )
 
 
@@ -160,7 +156,7 @@ def _check_position_embedding(model: schema.Model, width: int) -> None:
     raise UserError(
       f"config.model.pos_embedding = '{kind}' needs a width of at least"
       f" {least} that is a multiple of {of}, but config.model.width ="
-      f" {width}; use {_nearest_multiples(max(width, least), of)}."
+      f" {width}; use {nearest_multiples(max(width, least), of)}."
     )
   if kind == "none" and model.pos_embedding_at != "stem":
     raise UserError(
@@ -194,7 +190,7 @@ def _check_rope(model: schema.Model, size: sizes.Size) -> None:
       "config.model.rope = True turns pairs of units, half of them by row and"
       f" half by column, but heads of {size.width // heads} units"
       f" (config.model.num_heads = {heads}) are not a multiple of 4; use"
-      f" config.model.width={_nearest_multiples(size.width, 4 * heads)}."
+      f" config.model.width={nearest_multiples(size.width, 4 * heads)}."
     )
   if model.pos_embedding in ("relative", "relative_bias"):
     raise UserError(

@@ -67,9 +67,9 @@ def check(config: schema.Config) -> None:
     )
   if mixes and batch_size <= repeats:
     raise UserError(
-      f"config.train.batch_size = {batch_size} holds one example, repeated"
-      f" {repeats} times (config.train.repeats), so that there is none to mix"
-      f" it with; use {2 * repeats} or more."
+      f"config.train.batch_size = {batch_size} with config.train.repeats ="
+      f" {repeats} is one example, so that there is none to mix it with; use"
+      f" {2 * repeats} or more."
     )
   if objective.teacher is not None:
     frozen_path.check(
