@@ -6,10 +6,10 @@ from vit_jax.report.figures import curves
 from vit_jax.report.run import Series
 
 
-def draw(values, scale=None, **options):
+def draw(values, scale=None, name="train <b>", **options):
   series = Series(np.arange(1, len(values) + 1), np.array(values, float))
   return curves.draw(
-    [curves.Line("train <b>", series, **options)],
+    [curves.Line(name, series, **options)],
     unit="loss",
     label="Loss",
     scale=scale or curves.Scale("auto"),
@@ -34,6 +34,13 @@ def test_a_value_that_is_not_finite_breaks_the_line_and_is_crossed():
   (path,) = re.findall(r'd="(M[^"]+)" class="line', figure)
   assert path.count("M") == 2
   assert figure.count('class="lost"') == 1
+
+
+def test_points_are_named_by_line_and_step():
+  titles = re.findall("<title>([^<]+)</title>", draw([0.5, np.nan], name="a"))
+  assert titles == ["a, step 1: 0.5", "a, step 2: not a finite number"]
+  titles = re.findall("<title>([^<]+)</title>", draw([0.5, np.nan], name=""))
+  assert titles == ["step 1: 0.5", "step 2: not a finite number"]
 
 
 def test_nothing_finite_gives_no_figure():

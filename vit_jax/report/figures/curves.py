@@ -109,6 +109,11 @@ def _y_axis(
   return axes.linear(low, high, start, end, scale.label, top=scale.top)
 
 
+def _at(line: Line, step: int) -> str:
+  """Names a point of a line, which may be the only one and have no name."""
+  return f"{line.name}, step {step:,}".removeprefix(", ")
+
+
 def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
   series, style = line.series, frame.style(kind)
   parts = []
@@ -123,17 +128,17 @@ def _marks(line: Line, kind: int, x: axes.Axis, y: axes.Axis) -> svg.Markup:
     for step, value in zip(
       series.finite.steps, series.finite.values, strict=True
     ):
-      title = f"{line.name}, step {step:,}: {formatting.quantity(value, 5)}"
+      title = f"{_at(line, int(step))}: {formatting.quantity(value, 5)}"
       px, py = x.place(float(step)), y.place(value)
       if math.isfinite(px) and math.isfinite(py):
         parts.append(frame.marker(kind, px, py, title))
   # A cross at the bottom of the plot if a value is not a number.
   lost = series.steps[~np.isfinite(series.values)][:50]
-  for px in x.at(lost):
+  for step, px in zip(lost, x.at(lost), strict=True):
     parts.append(
       svg.element(
         "path",
-        svg.element("title", f"{line.name}: not a finite number"),
+        svg.element("title", f"{_at(line, int(step))}: not a finite number"),
         d="M-3 -3L3 3M-3 3L3 -3",
         transform=f"translate({px:.1f} {y.start - 6:.1f})",
         class_="lost",
