@@ -76,6 +76,21 @@ def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   assert optimisation.get("estimated cost") is None
 
 
+def test_what_is_trained_less_is_a_fact(tmp_path):
+  optimizer = {"layer_decay": 0.75, "freeze": "embedding/.*"}
+  model = workdirs.CONFIG["model"] | {"stochastic_depth_rate": 0.1}
+  facts = overview.facts(run_of(tmp_path, {}, optimizer=optimizer, model=model))
+  optimisation = facts["Optimisation"]
+  assert optimisation["layer decay"] == "0.75"
+  assert optimisation["frozen"] == "embedding/.*"
+  assert optimisation["stochastic depth"] == "0.1"
+  none = {"stochastic_depth_rate": 0.0}
+  facts = overview.facts(run_of(tmp_path, {}, model=none))
+  assert not {"layer decay", "frozen", "stochastic depth"} & set(
+    facts["Optimisation"]
+  )
+
+
 def test_batches_may_have_been_of_another_size_before(tmp_path):
   """Half of 50 were, and the run was killed ten steps after the summary."""
   counted = {"step": 50, "images_seen": 25 * 32 + 25 * 64}

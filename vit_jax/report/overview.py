@@ -314,12 +314,17 @@ def _optimisation(run: Run) -> dict[str, Any]:
     "optimizer": run.setting("optimizer.name"),
     "learning rate": _schedule(run),
     "weight decay": _plain(run.setting("optimizer.weight_decay")),
+    "layer decay": _plain(run.setting("optimizer.layer_decay")),
+    "frozen": run.setting("optimizer.freeze"),
     "gradient clip": _plain(run.setting("optimizer.grad_clip_norm")),
     "steps": _plain(run.total_steps),
     "epochs": _epochs(run),
     "computed": _computed(run),
     "estimated cost": _cost(run),
     "dropout": _plain(number(run.setting("model.dropout_rate")) or None),
+    "stochastic depth": _plain(
+      number(run.setting("model.stochastic_depth_rate")) or None
+    ),
     "average": _plain(run.setting("ema_decay")),
     "seed": run.setting("seed"),
   }

@@ -17,6 +17,15 @@ def test_a_linear_axis_covers_its_range_with_few_round_ticks(low, high):
   assert axis.place(axis.low) == 100 and axis.place(axis.high) == 0
 
 
+@pytest.mark.parametrize("span", [(0, 1), (1, 2), (1, 1), (0, 3), (0, 12)])
+def test_whole_numbers_have_whole_ticks(span):
+  axis = axes.linear(
+    *map(float, span), 0.0, 100.0, "{:g}".format, widen=False, whole=True
+  )
+  assert 1 <= len(axis.ticks) <= 6
+  assert all(text.isdecimal() for _, text in axis.ticks)
+
+
 @pytest.mark.parametrize(
   ("low", "high"),
   [

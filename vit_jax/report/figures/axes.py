@@ -46,9 +46,12 @@ def linear(
   *,
   num_ticks: int = 5,
   widen: bool = True,
+  whole: bool = False,
   top: float | None = None,
 ) -> Axis:
   """Builds a linear axis with round ticks; `widen` extends it to them.
+
+  If `whole`, as for steps, the ticks are whole numbers.
 
   It is then wide enough for labels of a few digits to distinguish the ticks. It
   ends at `top`, the largest possible value, unless `high` is larger.
@@ -62,6 +65,8 @@ def linear(
     pad = abs(low) * 0.1 or 1.0
     low, high = (low - pad, high + pad) if low else (0.0, pad)
   step = _round_step((high - low) / num_ticks)
+  if whole:
+    step = {2.5: 5.0}.get(step, max(step, 1.0))
   if widen:
     low, high = math.floor(low / step) * step, math.ceil(high / step) * step
   if top is not None and high > top >= highest:

@@ -57,7 +57,9 @@ def draw(
   legend, top = frame.legend([line.name for line in lines], unit)
   bottom = top + frame.PLOT_HEIGHT
   y = _y_axis(lines, scale, bottom, top)
-  x = axes.linear(*span, *frame.ACROSS, formatting.short_count, widen=False)
+  x = axes.linear(
+    *span, *frame.ACROSS, formatting.short_count, widen=False, whole=True
+  )
   marks = [_marks(line, index, x, y) for index, line in enumerate(lines)]
   return frame.chart(
     x,
