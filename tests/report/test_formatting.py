@@ -28,6 +28,9 @@ def test_one_of_a_thing_is_singular(value, text):
     (math.nan, "NaN"),
     (-math.inf, "−∞"),
     (None, "–"),
+    (2.0**40, "1,099,511,627,776"),
+    (1e30, "10³⁰"),
+    (-1.23456e16, "−1.235×10¹⁶"),
   ],
 )
 def test_quantity_keeps_significant_digits(value, text):

@@ -30,7 +30,7 @@ def quantity(value: float | None, digits: int = 4) -> str:
   # Formatted first: rounding may raise the exponent.
   mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
   exponent = int(power)
-  if exponent < -3:
+  if not -3 <= exponent <= 15:  # More digits would not be exact.
     mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
     tail = "10" + str(exponent).translate(SUPERSCRIPT)
     return tail if mantissa == "1" else f"{mantissa}×{tail}"
