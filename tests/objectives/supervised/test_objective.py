@@ -291,6 +291,11 @@ def test_erasing_comes_before_mixing_and_changes_no_label():
       {"cutmix_alpha": 1.0},
       ["repeated 3 times", "use 6 or more"],
     ),
+    (
+      {"batch_size": 1},
+      {"mixup_alpha": 0.8},
+      ["holds one example, so that there is none to mix", "use 2 or more"],
+    ),
     ({}, {"binarize_targets": True}, ["binarize_targets", "'sigmoid_mean'"]),
     (
       {},

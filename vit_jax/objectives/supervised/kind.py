@@ -66,10 +66,11 @@ def check(config: schema.Config) -> None:
       f" {batch_size + 1}, or mix_mode 'batch' or 'elem'."
     )
   if mixes and batch_size <= repeats:
+    times = f", repeated {repeats} times (config.train.repeats)"
     raise UserError(
-      f"config.train.batch_size = {batch_size} with config.train.repeats ="
-      f" {repeats} is one example, so that there is none to mix it with; use"
-      f" {2 * repeats} or more."
+      f"config.train.batch_size = {batch_size} holds one example"
+      f"{times if repeats > 1 else ''}, so that there is none to mix"
+      f" it with; use {2 * repeats} or more."
     )
   if objective.teacher is not None:
     frozen_path.check(
