@@ -140,8 +140,8 @@ def pooling_weights(
 
   It is the cls token alone, the mean of the patches, half of each for
   'cls_gap', or, for 'map', the attention of the pooling query averaged over
-  heads. With 'none', where every
-  token has its own output, the mean of the patches is used.
+  heads. With 'none', where every token has its own output, the mean of the
+  patches is used.
   """
   extra = network.num_extra_tokens
   num_patches = network.grid[0] * network.grid[1]
