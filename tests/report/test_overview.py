@@ -117,6 +117,18 @@ def test_a_cosine_that_counts_from_step_0_is_said_to(tmp_path):
   assert words.endswith("after 100 steps of warmup, constant")
 
 
+@pytest.mark.parametrize(
+  ("cooldown", "words"),
+  [(50, "50 steps"), ("10%", "10% of the run"), ("2 epochs", "2 epochs")],
+)
+def test_a_cooldown_is_said(tmp_path, cooldown, words):
+  keys = {"decay": "rsqrt", "warmup_steps": "5%", "cooldown_steps": cooldown}
+  run = run_of(tmp_path, {}, schedule=workdirs.CONFIG["schedule"] | keys)
+  assert overview.facts(run)["Optimisation"]["learning rate"].endswith(
+    f" after a warmup of 5% of the run, rsqrt, falling to 0 in the last {words}"
+  )
+
+
 def test_one_of_a_thing_is_said_as_one(tmp_path):
   schedule = workdirs.CONFIG["schedule"] | {"warmup_steps": 1}
   train = workdirs.CONFIG["train"] | {"batch_size": 1}

@@ -407,12 +407,11 @@ def _schedule(run: Run) -> str | None:
   text = formatting.quantity(rate)
   warmup = run.setting("schedule.warmup_steps")
   if warmup:
-    steps = number(warmup)
-    words = str(warmup) if steps is None else formatting.counted(steps, "step")
-    if words.endswith("%"):
-      text += f" after a warmup of {words} of the run"
-    else:
-      text += f" after {words} of warmup"
+    words = _duration(warmup)
+    is_share = words.endswith(" of the run")
+    text += (
+      f" after a warmup of {words}" if is_share else f" after {words} of warmup"
+    )
   decay = run.setting("schedule.decay")
   if decay:
     end = formatting.quantity(number(run.setting("schedule.end_lr")) or 0.0)
@@ -421,7 +420,18 @@ def _schedule(run: Run) -> str | None:
     counts = warmup and decay in ("linear", "cosine", "rsqrt")
     if counts and run.setting("schedule.warmup_prefix") is False:
       text += " counted from step 0"
+  cooldown = run.setting("schedule.cooldown_steps")
+  if cooldown:
+    text += f", falling to 0 in the last {_duration(cooldown)}"
   return text
+
+
+def _duration(value: Any) -> str:
+  """Words for the value of a key that holds steps, epochs or a share."""
+  steps = number(value)
+  if steps is not None:
+    return formatting.counted(steps, "step")
+  return f"{value} of the run" if str(value).endswith("%") else str(value)
 
 
 def _devices(run: Run) -> str | None:
