@@ -3,17 +3,19 @@
   --config=configs/ablation_data.py:model=b/32,images=9M
   --config=configs/ablation_data.py:model=L/16,data=i1k,weight_decay=0.1
 
-With `images` (9M, 30M, 90M or 300M, of JFT-300M), Figure 4: all settings but
-the number of images are those of the whole, nothing is regularised more, and
-the best 5-shot accuracy on ImageNet of a run counts, as if it had stopped
-there. The steps are those of 7 epochs of the whole (ours). A subset is the
-first images of the split, a random part where the data were prepared in random
-order, as `vit_jax.prepare --from` does. b/32 is B/32 with half of every width
-(6 heads of 64: ours); R50x1 and R152x2 are its rivals.
+With `images` (9M, 30M, 90M or 300M, of JFT-300M), a run is one of Figure 4. All
+settings except the number of images are those for the whole dataset, without
+further regularisation, and the best 5-shot accuracy on ImageNet during the run
+counts, as if it had stopped there. The number of steps is that of 7 epochs of
+the whole dataset (our choice). A subset is the first images of the split, which
+are a random sample if the data were prepared in random order, as
+`vit_jax.prepare --from` does. b/32 is B/32 with half of every width (and 6
+heads of 64 units, our choice); R50x1 and R152x2 are compared with it.
 
-With `data` (i1k or i21k), Figure 3: pre-training on a smaller set, for which
-the paper chose `weight_decay`, `dropout` and `label_smoothing`. It does not say
-from what: `REGULARISATION` is our grid, around Table 3's values.
+With `data` (i1k or i21k), a run is one of Figure 3: pre-training on a smaller
+dataset, for which the paper tuned `weight_decay`, `dropout` and
+`label_smoothing`. It does not list the values that it tried: `REGULARISATION`
+is our grid, around the values of Table 3.
 """
 
 import ml_collections

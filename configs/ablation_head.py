@@ -1,11 +1,12 @@
-"""Class token against mean of patches: appendix D.3 of arXiv 2010.11929.
+"""Class token or mean of the patches: appendix D.3 of arXiv 2010.11929.
 
   --config=configs/ablation_head.py:pool=gap
 
-`pool` is cls or gap. With the rate that suits the class token, 8e-4, the mean
-of the patches with a linear layer does far worse; with one of its own, 3e-4, it
-does as well. `lr` sets another. Network and data are not said there: here
-ViT-B/16, as Table 3 has it on JFT-300M, or on `data` and for `epochs`.
+`pool` is cls or gap. At 8e-4, the learning rate that suits the class token, the
+mean of the patches with a linear layer is much less accurate; at 3e-4 it is as
+accurate. `lr` sets another rate. The appendix does not state the network and
+the data: here they are ViT-B/16 as in Table 3 on JFT-300M, or on `data` and for
+`epochs`.
 """
 
 import ml_collections
@@ -13,7 +14,7 @@ import ml_collections
 from vit_jax.config import arguments
 from vit_jax.configs.recipes import paper_row, pretraining
 
-# In the labels of Figure 9 alone, and not checked against it.
+# From the labels of Figure 9 only, not checked otherwise.
 RATES = {"cls": 8e-4, "gap": 3e-4}
 
 

@@ -1,10 +1,10 @@
-"""Adam against SGD for ResNets: Table 7 of the ViT paper (arXiv 2010.11929).
+"""Adam or SGD for ResNets: Table 7 of the ViT paper (arXiv 2010.11929).
 
   --config=configs/ablation_optimizer.py:model=R50x1,optimizer=adam
   --config=configs/ablation_optimizer.py:model=R152x2,optimizer=sgd
 
 Both pre-train on JFT-300M (or `data`) for 7 epochs (or `epochs`): Adam as in
-Table 3, SGD as Big Transfer does; see configs/resnet.py.
+Table 3, SGD as in Big Transfer; see configs/resnet.py.
 """
 
 import ml_collections

@@ -3,10 +3,10 @@
   --config=configs/ablation_posembed.py:kind=learned_2d,at=every_layer
 
 `kind` is none, learned_1d, learned_2d or relative; `at` is stem, every_layer
-or every_layer_shared (one table for all layers). The network is ViT-B/16, and
-5-shot accuracy on ImageNet is what is compared. The paper does not say what it
-was pre-trained on, nor for how long: here, as Table 3 has B/16 on JFT-300M, or
-on `data` and for `epochs`.
+or every_layer_shared (one table for all layers). The network is ViT-B/16,
+measured by its 5-shot accuracy on ImageNet. The paper does not say on which
+data and for how long it was pre-trained: here as B/16 in Table 3 on JFT-300M,
+or on `data` and for `epochs`.
 """
 
 import ml_collections

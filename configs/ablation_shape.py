@@ -3,11 +3,12 @@
   --config=configs/ablation_shape.py:depth=64
   --config=configs/ablation_shape.py:patch=16
 
-The base is a ViT of 8 layers, width 1024, MLP 2048 and patches of 32 pixels, of
-which one number at a time is changed; 5-shot accuracy on ImageNet is what is
-compared. The paper goes to 64 layers and does not list its other values: those
-of `GRID` are ours, as are 64 units a head, the rate, and that it is pre-trained
-as Table 3 has B/32 on JFT-300M, or on `data` and for `epochs`.
+The base is a ViT of 8 layers, width 1024, MLP 2048 and patches of 32 pixels. A
+run changes one of these numbers, and the 5-shot accuracy on ImageNet is
+compared. The paper goes up to 64 layers and does not list its other values:
+those in `GRID` are our choice, as are 64 units per head, the learning rate and
+the pre-training, which is that of B/32 in Table 3 on JFT-300M, or on `data` and
+for `epochs`.
 """
 
 import ml_collections

@@ -10,12 +10,12 @@
 2205.01580), [BV] vit_s16_i1k.py. `recipe=augreg` is "How to train your ViT?"
 (arXiv 2106.10270), [BV] vit_i1k.py and vit_i21k.py: Ti/16, S/32, S/16, B/32,
 B/16 and L/16 on ImageNet-1k or 21k for 300 epochs, each with the augmentation
-that suits it; `aug` is another of none, light1, light2, medium1, medium2,
-strong1 and strong2, and `reg` the rate of dropout and of stochastic depth.
-light1 is not nothing: operations without a magnitude remain.
+that suits it. `aug` selects another of none, light1, light2, medium1, medium2,
+strong1 and strong2, and `reg` is the rate of dropout and of stochastic depth.
+light1 still changes images, by operations that have no magnitude.
 
-[BV] multiplies its weight decay of 1e-4 by the schedule alone; here it is 0.1
-times the rate, which is the same.
+[BV] multiplies its weight decay of 1e-4 by the schedule alone; here it is 0.1,
+multiplied by the learning rate, which is the same.
 """
 
 import ml_collections

@@ -4,31 +4,32 @@
   --config=configs/beit.py:model=B,phase=finetune --config.init_from=runs/beit
 
 `model` is B or L. The phases of the paper are pretrain, 800 epochs of
-ImageNet-1k without labels or as many as `epochs` says, and finetune, 100 epochs
-of B and 50 of L. Those of the published networks are
+ImageNet-1k without labels (`epochs` sets another number), and finetune, 100
+epochs for B and 50 for L. The phases of the published networks are
 
   pretrain22k   150 epochs of ImageNet-21k without labels
-  labels22k     then 90 epochs of it with labels
+  labels22k     then 90 epochs of ImageNet-21k with labels
   finetune22k   then 30 epochs of ImageNet-1k, at 224 pixels or with
                 `image_size=384` or 512
 
-Networks of pretrain22k may also go to finetune at once, with
---config.model.normalize=minus_one_to_one, as pixels of ImageNet-21k are scaled.
-Stochastic depth of L's finetune is 0.2 as in the released command; the paper
-has 0.1 (--config.model.stochastic_depth_rate=0.1).
+A network of pretrain22k can also be fine-tuned directly by phase=finetune, with
+--config.model.normalize=minus_one_to_one, as the ImageNet-21k phases scale
+pixels. The stochastic depth of L's finetune is 0.2, as in the released command;
+the paper has 0.1 (--config.model.stochastic_depth_rate=0.1).
 
-`tokenizer` is the encoder of DALL-E's dVAE, which the released networks learned
-from, or a file of `vit_jax.prepare tokenizer --checkpoint=...`; without it,
-tokens are the 512 mean colours of the ViT paper, which need no file and teach
-less.
+`tokenizer` is the encoder of DALL-E's dVAE, from which the released networks
+learned, or a file of `vit_jax.prepare tokenizer --checkpoint=...`. Without it,
+tokens are the 512 mean colours of the ViT paper, which need no file; the
+network learns less from them.
 
 Numbers are those of the paper and of the released code (microsoft/unilm, beit:
 README.md, get_started_for_image_classification.md, run_beit_pretraining.py,
-run_class_finetuning.py, optim_factory.py), whose rate changes at every step.
-There, images are jittered before they are cropped, and classification heads
-start at a thousandth of a normal; here they are cropped first, which is
-quicker, and heads start at zeros. The dVAE sees the student's crop made
-smaller, where the released code makes both views from the original pixels.
+run_class_finetuning.py, optim_factory.py), where the learning rate changes at
+every step, as here. That code jitters the colours of images before it crops
+them, and starts classification heads from a thousandth of a normal
+distribution; here images are cropped first, which is faster, and heads start at
+zero. The dVAE sees the student's crop at a smaller size; the released code
+makes both views from the original pixels.
 """
 
 import dataclasses
@@ -47,7 +48,7 @@ from vit_jax.errors import UserError
 _NAMES = {"B": "BEiT-B/16", "L": "BEiT-L/16"}
 _BATCH = 2048
 _TABLES = r".*/relative_bias/table"
-# Images of this side, pixels, are not cropped when they are evaluated.
+# Images of this side in pixels are evaluated without a crop.
 _LARGE = 384
 # Size -> largest norm of gradients.
 _CLIPS = {"B": 3.0, "L": 1.0}
@@ -144,7 +145,7 @@ def _pretraining(
   config.optimizer.update(
     name="adamw",
     weight_decay=0.05,
-    # All that is not a vector, but for the class token.
+    # Everything except vectors and the class token.
     decay_mask=(r".*/kernel", "mask_token", _TABLES),
     grad_clip_norm=_CLIPS[model],
   )

@@ -5,12 +5,12 @@
   --config=configs/clip.py:model=L/14,data=captions --config.data_dir=DIR
 
 Models are B/32, B/16 and L/14; `data` is a dataset of images and captions
-(docs/data.md). 32 epochs of 400 million pairs in batches of 32,768; crops of at
-least 0.9 of an image are those of open_clip. Weight decay spares gains, biases
-and the scale.
+(docs/data.md). A run has 32 epochs of 400 million pairs in batches of 32,768.
+Crops of at least 0.9 of an image are those of open_clip. Gains, biases and the
+scale have no weight decay.
 
-`zeroshot=imagenet+cifar10` classifies these by words, `zeroshot=none` nothing,
-and `val=SPLIT` searches this split of the data.
+`zeroshot=imagenet+cifar10` names the datasets to classify by words, or `none`.
+`val=SPLIT` measures retrieval on that split of the data.
 """
 
 import ml_collections

@@ -4,14 +4,14 @@
   --config=configs/convnext.py:model=ConvNeXt-B,phase=finetune384 \\
       --config.init_from=runs/convnext_b
 
-Phases: `pretrain`, on ImageNet for 300 epochs (T, S, B, L); `finetune384`, 30
-epochs more at 384 pixels (B, L); `pretrain22k`, on ImageNet-21k for 90 epochs
-(B, L, XL); `finetune22k`, 30 epochs on ImageNet after that, at 224 pixels or
-with `image_size=384`. The published numbers of `pretrain` are those of the
-running average of the parameters.
+Phases: `pretrain`, 300 epochs of ImageNet (T, S, B, L); `finetune384`, then 30
+epochs at 384 pixels (B, L); `pretrain22k`, 90 epochs of ImageNet-21k (B, L,
+XL); `finetune22k`, then 30 epochs of ImageNet, at 224 pixels or with
+`image_size=384`. The published accuracies of `pretrain` are those of the moving
+average of the parameters.
 
 Numbers are those of the commands in facebookresearch/ConvNeXt, TRAINING.md. Its
-networks were trained in float32 or with automatic mixed precision; here the
+networks were trained in float32 or with automatic mixed precision; here matrix
 products are in bfloat16.
 """
 
@@ -40,7 +40,7 @@ class Phase:
     weight_decay: Multiplied by the learning rate.
     layer_decay: Factor on the rate from a layer to that below; None: none.
     mixes: True with mixup and CutMix.
-    keeps_head: False starts a new head in place of that of `init_from`.
+    keeps_head: False starts a new head instead of that of `init_from`.
     averaged: Models of which the running average is evaluated.
   """
 
@@ -91,7 +91,7 @@ PHASES = {
     rates={_B: 0.2, _L: 0.3, _XL: 0.4}, layer_decay=0.8, averaged=(_XL,)
   ),
 }
-# From this size on the whole image is resized to a square, pixels.
+# From this side in pixels on, the whole image is resized to a square.
 _SQUASHED = 384
 
 
@@ -106,7 +106,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     )
   config = _config(args.model, phase, args.image_size or phase.image_size)
   if args.phase.startswith("finetune"):
-    # A run beside which the command is run, if none is named.
+    # Default, relative to the directory of the command.
     config.init_from = f"runs/{args.model}"
     config.init_without = () if phase.keeps_head else ("head/.*",)
   return smoke.shrink(config) if args.smoke else config

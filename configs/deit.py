@@ -7,19 +7,19 @@
   --config=configs/deit.py:recipe=deit3,model=L,phase=finetune224 \\
       --config.init_from=runs/L
 
-DeiT: Ti, S and B; `distilled` adds the distillation token, which learns from
-`teacher`, a checkpoint of any form and family with the same classes; its phases
+DeiT: Ti, S and B. `distilled` adds the distillation token, which learns from
+`teacher`, a checkpoint of any form and family with the same classes. The phases
 are pretrain (300 epochs) and finetune384.
 
-DeiT III: S, B, L and H; its phases are pretrain (800 epochs of ImageNet-1k, the
-large ones at less than 224 pixels), finetune224, finetune384, i21k and
+DeiT III: S, B, L and H. The phases are pretrain (800 epochs of ImageNet-1k, the
+large networks at less than 224 pixels), finetune224, finetune384, i21k and
 i21k_to_i1k.
 
-The cosine counts from the first epoch, not from the end of the warmup, as in
-the released code. That sets the rate once an epoch and warms up from 1e-6; here
+As in the released code, the cosine begins in the first epoch, not at the end of
+the warmup. That code sets the rate once per epoch and warms up from 1e-6; here
 the rate changes at every step and warms up from 0. With repeated augmentation
-batches are of 960 and 2112 images, which three copies divide, not of 1024 and
-2048.
+batches have 960 and 2112 images, multiples of the three copies, where that code
+has 1024 and 2048.
 """
 
 import ml_collections

@@ -2,12 +2,13 @@
 
   --config=configs/dino.py:model=S/16
 
-`model` is S/16, S/8, B/16 or B/8; ImageNet-1k without labels for 300 epochs or
-as many as `epochs` says, with `local` crops of 96 pixels an image, 8 or fewer.
+`model` is S/16, S/8, B/16 or B/8, trained on ImageNet-1k without labels for 300
+epochs, or as many as `epochs` says, with 8 crops of 96 pixels per image, or as
+many as `local` says.
 
 Numbers are those of the released code (facebookresearch/dino: main_dino.py and
-README.md). There, queries, keys and values are one matrix whose gradient is
-clipped; here each of them is.
+README.md). There, queries, keys and values are one matrix, whose gradient is
+clipped as a whole; here each of the three is clipped.
 """
 
 import ml_collections
@@ -61,7 +62,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.optimizer.update(
     name="adamw",
     weight_decay="cosine(0.04, 0.4)",
-    # All that is not a vector: the tokens and positions too.
+    # Everything except vectors, so tokens and positions too.
     decay_mask=(r".*/(kernel|length|pos_embedding)", "cls|registers"),
     grad_clip_norm=3.0,
     grad_clip="parameter",
@@ -88,7 +89,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   )
   if args.smoke:
     config = smoke.shrink(config)
-    # Two epochs, for prototypes are held in the first.
+    # Two epochs, as prototypes are frozen in the first.
     config.train.batch_size *= 2
   return config
 

@@ -6,25 +6,25 @@
   --config=configs/dinov2.py:model=S/14,phase=distill,teacher=runs/g14
 
 `model` is L/16, trained on ImageNet-1k for 100 epochs of 1250 updates, or L/14
-or g/14, for 500 on data of your own such as the authors' LVD-142M, which is not
-published: `data=folder` and its like name it. All are without labels.
+or g/14, trained for 500 on your own data, which `data` names (`data=folder`,
+for example): the authors' LVD-142M is not published. All learn without labels.
 
 phase=high_resolution: 10,000 updates with global crops of 518 pixels, from a
-run of L/14 or g/14. The paper tells no more: all else is as before, with
+run of L/14 or g/14. The paper says no more: everything else is as before, with
 schedules shortened to fit.
 
 phase=distill: S/14, B/14 or L/14 learn from `teacher`, a run of this file or
-another checkpoint of a DINOv2 with its heads, which stays as it is. Numbers are
+another checkpoint of a DINOv2 with its heads, which is not trained. Numbers are
 the paper's: nothing is masked, all patches are compared, and there is no
-stochastic depth; an average of the student is what is exported.
+stochastic depth. An average of the student is exported.
 
-`blur=released` makes the crops of the released networks, whose first global
-crop is never blurred and whose second is with probability 0.9, by a mistake
-that the authors have told of; `blur=paper` has 1 and 0.1.
+`blur=released` makes the crops of the released networks: the first global crop
+is never blurred, the second with probability 0.9, due to a mistake that the
+authors have reported. `blur=paper` uses 1 and 0.1.
 
 Numbers are those of the released code (facebookresearch/dinov2: configs/train,
 configs/ssl_default_config.yaml, data/transforms.py, layers/block.py). One
-difference is left: blurs have Pillow's filter.
+difference remains: blurs use Pillow's filter.
 """
 
 import math
@@ -44,7 +44,7 @@ from vit_jax.errors import UserError
 
 _STEPS_PER_EPOCH = 1250
 _PHASES = ("pretrain", "high_resolution", "distill")
-# Updates and side of the global crops of the phase of high resolution.
+# Updates, and side of the global crops in pixels, of high_resolution.
 _LAST_STEPS, _LAST_SIDE = 10_000, 518
 _DISTILLED = ("S/14", "B/14", "L/14")
 # Model -> epochs, batch size, epochs of warm-up, rate of a batch of 1024, last
@@ -55,7 +55,7 @@ _RECIPES = {
   "L/14": (500, 3072, 80, 2e-4, 0.2, 0.994, 1.0, 98),
   "g/14": (500, 3072, 80, 2e-4, 0.2, 0.994, 1.0, 98),
 }
-# Images on one GPU, among which crops look for their neighbours.
+# Images on one GPU, among which KoLeo finds the nearest neighbours.
 _IMAGES_OF_GPU = {"L/16": 64, "g/14": 12}
 # Probability that the crops of each view are blurred.
 _BLURS = {"released": (0.0, 0.9, 0.5), "paper": (1.0, 0.1, 0.5)}
@@ -95,12 +95,12 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _to_high_resolution(config)
   elif args.phase == "distill":
     _to_distillation(config, None if args.smoke else args.teacher)
-  # Of four by four patches rectangles of four can be masked.
+  # Masks are rectangles of four patches or more: a grid of 4 x 4 has room.
   return smoke.shrink(config, enlarge=2) if args.smoke else config
 
 
 def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
-  # What is distilled has the crops and heads of what is trained from scratch.
+  # Crops and heads are those of training from scratch.
   recipe = _RECIPES.get(args.model, _RECIPES["L/14"])
   epochs, batch, warmup, rate, decay, momentum, layers, side = recipe
   config = default_config()
@@ -108,7 +108,7 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
   config.total_steps = epochs * _STEPS_PER_EPOCH
   _network(config, args.model)
   _objective(config, args.model, momentum)
-  # As all that happens in time, this is shorter in a shorter run.
+  # Like all durations, it is shorter in a shorter run.
   over = _of_run(30, epochs)
   config.objective.teacher_temperature = f"linear(0.04, 0.07, over='{over}')"
   config.train.update(
@@ -118,7 +118,7 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
   config.optimizer.update(
     name="adamw",
     weight_decay=f"cosine(0.04, {decay})",
-    # All but norms, scales of layers and biases: tokens and positions too.
+    # Everything except norms, LayerScale and biases: tokens, positions too.
     decay_mask=(
       r".*/(kernel|length|pos_embedding)",
       "cls|registers|mask_token",
@@ -148,7 +148,7 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
 
 
 def _to_high_resolution(config: ml_collections.ConfigDict) -> None:
-  """Global crops are larger, and all that happens in time happens sooner."""
+  """Enlarges the global crops and shortens all schedules."""
   config.total_steps = _LAST_STEPS
   config.init_from = "runs/dinov2"
   config.model.image_size = _LAST_SIDE

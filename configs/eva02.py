@@ -5,18 +5,19 @@
 
 `model` is Ti, S, B or L. The phases are pretrain, 240 or 150 epochs of
 ImageNet-21k without labels, and finetune, on ImageNet-1k at 336 pixels (Ti, S)
-or 448 (B, L). The best published networks (B, L) have two others instead of
-finetune, both at 448 pixels:
+or 448 (B, L). The best published networks (B, L) have two other phases instead
+of finetune, both at 448 pixels:
 
   labels21k     40 or 20 epochs of ImageNet-21k with labels
   finetune21k   then 15 or 20 epochs of ImageNet-1k
 
-`teacher` is a checkpoint of any form with patches; the released networks
-learned from the image tower of EVA-CLIP g/14.
+`teacher` is a checkpoint, of any form, of a network with patches; the released
+networks learned from the image tower of EVA-CLIP g/14.
 
 Numbers are those of the released code (baaivision/EVA: EVA-02/asuka/README.md,
-run_eva_pretraining.py). There, rates warm up from 1e-6 in pre-training and
-heads of classes start at a thousandth of their values; here both are at 0.
+run_eva_pretraining.py). There, the learning rate of pre-training warms up from
+1e-6, and classification heads start at a thousandth of their random values;
+here both start at 0.
 """
 
 import dataclasses
@@ -127,7 +128,7 @@ def _pretraining(model: str, teacher: str) -> ml_collections.ConfigDict:
     b2=0.98,
     eps=1e-6,
     grad_clip_norm=3.0,
-    # All that is not a vector, but the class token and positions.
+    # Everything except vectors, the class token and positions.
     decay_mask=(r".*/kernel", "mask_token"),
   )
   config.schedule.update(

@@ -3,13 +3,13 @@
   --config=configs/finetune.py:dataset=cifar10 --config.init_from=B_16.npz
   --config=configs/finetune.py:dataset=imagenet2012,image_size=512,polyak
 
-The architecture is that of init_from; with `model=H/14` it is written here
-instead. Other arguments: `lr`; `image_size`; `polyak`, the average that Table 2
-reports for ImageNet; `crop=random`, resize and random crop as big_vision has
-it, in place of the inception crop of the published code; `split=dev`, training
-without the held-out part of train and evaluating on that. ImageNet is measured
-on the ReaL labels too. To have the learning rate chosen so and then train on
-all:
+The architecture is that of init_from, unless `model`, such as H/14, sets it.
+Other arguments: `lr`; `image_size`; `polyak`, the average of the parameters
+that Table 2 reports for ImageNet; `crop=random`, big_vision's resize and random
+crop instead of the inception crop of the published code; `split=dev`, training
+without the held-out part of train and evaluation on that part. ImageNet is also
+measured on the ReaL labels. To choose the learning rate on the held-out part
+and then train on all of train:
 
   python -m vit_jax.sweep --config=configs/finetune.py:dataset=cifar10 \\
       --config.init_from=B_16.npz --workdir=runs/cifar10

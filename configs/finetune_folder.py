@@ -4,17 +4,17 @@
   --config=configs/finetune_folder.py --config.data_dir=DIR \\
       --config.init_from=B_16.npz
 
-The first line trains a small ViT at 32 px from scratch; set model.variant,
+The first line trains a small ViT from scratch at 32 px; set model.variant,
 model.image_size and the schedule for larger images. The second one starts from
 a published file or another run's workdir: the architecture and the image size
 are the file's, the head is new, and the settings are those of a short
-fine-tuning. Any key can be given besides: --config.model.image_size=384, or
---config.optimizer.freeze=backbone, which trains nothing but the head.
+fine-tuning. Any other key can be set too: --config.model.image_size=384, or
+--config.optimizer.freeze=backbone, which trains only the head.
 
   --config=configs/finetune_folder.py:regression --config.data_dir=DIR \\
       --config.train.dataset=csv:ages.csv,target=age
 
-learns numbers in place of classes, those of a column of DIR/ages.csv.
+learns numbers instead of classes, those in a column of DIR/ages.csv.
 """
 
 import ml_collections
@@ -26,7 +26,7 @@ from vit_jax.config.defaults import IfInitFrom, default_config, default_eval
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(args, regression=False)
   config = default_config()
-  # Of few images a run is shorter: more passes only learn them by heart.
+  # Fewer images give a shorter run, as more passes would only memorise them.
   config.total_steps = IfInitFrom(1000, otherwise=4000)
   config.max_epochs = IfInitFrom(100, otherwise=200)
   config.log_every_steps = 20
@@ -44,7 +44,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   if args.regression:
     kind = "regression"
     config.train.dataset = "csv:labels.csv"
-    # A number may hang on what a smaller crop leaves out.
+    # A smaller crop could leave out what a number depends on.
     config.train.preprocess = "decode|inception_crop(area_min=80)|flip_lr"
     config.objective.loss = "mse"
   else:

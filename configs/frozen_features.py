@@ -8,13 +8,13 @@
 
 For vit_jax.evaluate: few-shot accuracy, k nearest neighbours and a linear
 probe, with the architecture and image size of the checkpoint. Its head is not
-used. `imagenet` is imagenet2012; few shots are drawn from its first 65,000
+used. `imagenet` is imagenet2012; few-shot accuracy draws from its first 65,000
 training images, as in big_vision, and the others use all of them. `folder` is
-the image folder DIR, DIR/train/CLASS/*.jpg, whose images of the split
-`test_split`, by default test, are measured.
+the image folder DIR, DIR/train/CLASS/*.jpg, measured on the images of the split
+`test_split`, by default test.
 
 `masks` names a folder of images and masks, whose pixels a linear layer on patch
-tokens classifies: `linear_segmentation`, in place of all of these unless
+tokens classifies (`linear_segmentation`). The other evaluators then run only if
 `datasets` is given too.
 """
 
@@ -30,7 +30,7 @@ from vit_jax.config.defaults import (
 from vit_jax.errors import UserError
 
 # Name in the metrics -> what differs from the defaults. Big_vision's few-shot
-# sets, CIFAR-10 and one that is always here.
+# sets, CIFAR-10 and the digits, which need no download.
 DATASETS = {
   "caltech101": {"dataset": "caltech101"},
   "cars196": {"dataset": "cars196"},
@@ -62,7 +62,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     )
   config = default_config()
   config.model_from_init = True
-  # Nothing is trained; these only have to be something.
+  # Nothing is trained, but the schema requires these.
   config.total_steps = 1
   config.train.update(dataset="digits", batch_size=256)
   for kind in ("fewshot", "knn", "linear_probe") if names else ():

@@ -1,22 +1,23 @@
-"""LiT (arXiv 2111.07991): texts that learn to match a frozen image tower.
+"""LiT (arXiv 2111.07991): a text tower that learns to match a frozen image tower.
 
   --config=configs/lit.py:data=webdataset:shards/{000..999}.tar \\
       --config.init_from=B_16.npz --config.train.tokenizer=c4_en.model
   --config=configs/lit.py:model=L/16,data=captions --config.data_dir=DIR
 
-`init_from` gives the image tower: a checkpoint of any family of images, or of
-two towers. Its architecture and image size are those of the tower, its head is
-left out, and embeddings are as long as its features. `model` is the size of
-the text tower, and of the image tower without `init_from`: B/32, B/16 or L/16;
-`data` is a dataset of images and captions (docs/data.md).
+`init_from` gives the image tower: a checkpoint of any image network, or of two
+towers. The tower keeps its architecture and image size, its head is left out,
+and embeddings have the length of its features. `model` is the size of the text
+tower and, without `init_from`, of the image tower: B/32, B/16 or L/16. `data`
+is a dataset of images and captions (docs/data.md).
 
 The settings are those of big_vision's siglip_lit_coco.py, which pairs a
-pretrained BERT with the sigmoid loss; the text tower here starts afresh and is
-that of SigLIP, of 16 tokens. Weight decay is 0.01 by the schedule alone there,
-10 times the rate here. Its random augmentation of images is left out.
+pretrained BERT with the sigmoid loss; here the text tower is SigLIP's, for 16
+tokens, and starts from random values. That file multiplies its weight decay of
+0.01 by the schedule alone; here it is 10, multiplied by the learning rate,
+which is the same. Its random augmentation of images is left out.
 
-`zeroshot=imagenet+cifar10` classifies these by words, `zeroshot=none` nothing,
-and `val=SPLIT` searches this split of the data.
+`zeroshot=imagenet+cifar10` names the datasets to classify by words, or `none`.
+`val=SPLIT` measures retrieval on that split of the data.
 """
 
 import ml_collections

@@ -3,13 +3,13 @@
   --config=configs/mae.py:model=B
   --config=configs/mae.py:model=B,phase=finetune --config.init_from=runs/mae
 
-`model` is B, L or H; the phases are pretrain, 800 epochs of ImageNet-1k without
-labels or as many as `epochs` says (the released networks saw 1600), and
-finetune, 100 epochs of B and 50 of L and H.
+`model` is B, L or H. The phases are pretrain, 800 epochs of ImageNet-1k without
+labels, or as many as `epochs` says (the released networks were trained for
+1600), and finetune, 100 epochs for B and 50 for L and H.
 
 Numbers are those of the released code (facebookresearch/mae: PRETRAIN.md,
-FINETUNE.md, main_finetune.py), whose rate changes at every step. There, heads
-start at N(0, 2e-5^2); here at zeros.
+FINETUNE.md, main_finetune.py), where the learning rate changes at every step,
+as here. There, heads start at N(0, 2e-5^2); here at zeros.
 """
 
 import ml_collections
@@ -63,7 +63,7 @@ def _pretraining(model: str, epochs: int) -> ml_collections.ConfigDict:
     weight_decay=0.05,
     b2=0.95,
     grad_clip_norm=None,
-    # All that is not a vector: the tokens too.
+    # Everything except vectors, so tokens too.
     decay_mask=(r".*/kernel", r"cls|registers|.*/mask_token"),
     freeze=r"Transformer/posembed_input/.*",
   )
@@ -90,7 +90,7 @@ def _finetuning(model: str) -> ml_collections.ConfigDict:
   config = deit.regularized(_NAMES[model], drop_rate=drop_rate)
   _network(config, model)
   config.init_from = "runs/mae"
-  # The mean of the patches, without the class token's, and a norm of it.
+  # Pools the mean of the patches without the class token, then normalises it.
   config.model.update(pool="gap", cls_token=True, norm_after_pool=True)
   config.allow_change = "model.pool, model.norm_after_pool"
   config.total_epochs = epochs

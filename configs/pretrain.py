@@ -3,16 +3,16 @@
   --config=configs/pretrain.py:model=L/16,data=i21k
   --config=configs/pretrain.py:model=B/16,data=i1k,epochs=90
 
-Models B/16, B/32, L/16, L/32 and, on JFT, H/14, the ResNets R50x1 to R152x2
-and the hybrids R50+B/32 to R50+L/16. `data` is i1k (TFDS's
-imagenet2012), i21k (`imagenet21k`, which TFDS lacks: prepare your own under
-that name) or jft (`jft_300m`, not public). Weight decay is multiplied by the
-learning rate, as the paper's is.
+Models are B/16, B/32, L/16, L/32 and, on JFT, H/14, the ResNets R50x1 to R152x2
+and the hybrids R50+B/32 to R50+L/16. `data` is i1k (TFDS's imagenet2012), i21k
+(`imagenet21k`, which TFDS lacks: prepare your own under that name) or jft
+(`jft_300m`, not public). Weight decay is multiplied by the learning rate, as in
+the paper.
 
-Tables 5 and 6 have results of networks that Table 3 has no row for: H/14 on
-i21k, and on jft R200x3 and R152x2 for 14 epochs. Their settings are inferred
-from the other rows, as is the clipping of gradients on jft, which the paper
-states for ImageNet alone; configs/recipes/pretraining.py says how.
+Tables 5 and 6 have results of networks without a row in Table 3: H/14 on i21k
+and, on jft, R200x3 and R152x2 for 14 epochs. Their settings are inferred from
+the other rows, as is the clipping of gradients on jft, which the paper states
+only for ImageNet; configs/recipes/pretraining.py says how.
 """
 
 import ml_collections

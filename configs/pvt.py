@@ -6,8 +6,8 @@ Models: PVTv2-b0 to -b5, and PVTv2-b2-li, whose attention is linear. All are
 trained on ImageNet for 300 epochs at 224 pixels.
 
 Numbers are those of the files in whai362/PVT, classification/main.py and
-configs/pvt_v2/, which follow DeiT's: see configs/deit.py for what differs from
-the released code here, the size of batches among it.
+configs/pvt_v2/, which follow DeiT's. configs/deit.py says what differs from the
+released code here, the batch size included.
 """
 
 import ml_collections
@@ -15,7 +15,7 @@ import ml_collections
 from vit_jax.config import arguments, smoke
 from vit_jax.configs.recipes import deit
 
-# Model -> rate of stochastic depth, and the norm that gradients are cut to.
+# Model -> rate of stochastic depth, and largest norm of gradients.
 _RECIPES = {
   "PVTv2-b0": (0.1, None),
   "PVTv2-b1": (0.1, None),

@@ -4,12 +4,13 @@
   --config=configs/resnet.py:model=R50x1,dataset=cifar10 \\
       --config.init_from=runs/R50x1
 
-With `data` (i1k, i21k or jft), pre-training by SGD: BiT-S, M and L, or what
-the ViT paper compares Adam with in Table 7 (there for 7 epochs; rates then fall
-at the same parts of the run as in BiT-L's 40, which the paper does not say).
-With `dataset` (one of configs/finetune.py), fine-tuning by the HyperRule of the
-paper, or with `rule=released` of the released code; the ViT paper runs ResNets
-by this and by Table 4 and keeps the better.
+`data` (i1k, i21k or jft) pre-trains by SGD: BiT-S, M and L or, with epochs=7,
+the ResNets that Table 7 of the ViT paper compares with Adam's. That paper does
+not say when the learning rate falls; here it falls at the same fractions of the
+run as in BiT-L's 40 epochs.
+`dataset` (any of configs/finetune.py) fine-tunes by the HyperRule of the paper
+or, with `rule=released`, by that of the released code. The ViT paper fine-tunes
+ResNets both in this way and as in Table 4, and reports the better result.
 
 ResNets pre-trained by Adam, as in Tables 3 and 6, are in configs/pretrain.py.
 """
@@ -21,7 +22,7 @@ from vit_jax.configs.recipes import big_transfer, finetuning, pretraining
 from vit_jax.errors import UserError
 from vit_jax.paper.datasets import DATASETS
 
-# Side of the images, pixels, where it is less than 96.
+# Side of the images in pixels, if it is less than 96.
 _SMALL = {"cifar10": 32, "cifar100": 32}
 
 

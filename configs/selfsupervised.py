@@ -3,14 +3,15 @@
   --config=configs/selfsupervised.py
   --config=configs/selfsupervised.py:target=pixels,mask_rate=0.15,data=i1k
 
-Half of the patch embeddings of ViT-B/16 are corrupted, and their mean colours
-(`target=mean_colour`), those of their 4 x 4 parts (`colours_4x4`) or all their
-pixels (`pixels`) are predicted; the paper keeps the first and finds that with
-`mask_rate=0.15` slightly worse. A million steps, 14 epochs of JFT-300M; on
-ImageNet (`data=i1k`) it finds about the same. There is no dropout, decay of
-weights or other network in what it says; `model` may be B/32, L/16 ...
+Half of the patch embeddings of ViT-B/16 are corrupted, and the network predicts
+the mean colour of each of these patches (`target=mean_colour`), the mean
+colours of its 4 x 4 parts (`colours_4x4`) or all its pixels (`pixels`). The
+paper chose the first, which is slightly worse with `mask_rate=0.15`. A run has
+a million steps, 14 epochs of JFT-300M; the paper finds about the same accuracy
+with ImageNet (`data=i1k`). It mentions no dropout, weight decay or other
+network; `model` may also be B/32, L/16, ...
 
-Fine-tuning from it, by the patch-less body that the run leaves:
+A run saves the network without a head. To fine-tune it:
 
   python -m vit_jax.sweep --workdir=runs/masked-imagenet \\
       --config=configs/finetune.py:dataset=imagenet2012,model=B/16 \\

@@ -4,15 +4,16 @@
       --config.train.tokenizer=c4_en.model
   --config=configs/siglip.py:model=So400m/14,data=captions --config.data_dir=DIR
 
-Models are B/16, L/16 and So400m/14, the text tower is of the same size; `data`
-is a dataset of images and captions (docs/data.md). 40 billion pairs in batches
-of 32,768, the bias and scale of the paper, its second moment's decay of 0.95.
-The paper does not tell its warm-up: here it is 3 % of the steps, as in
-big_vision's siglip_lit_coco.py. Weight decay is 1e-4 by the schedule alone,
-0.1 of the rate here.
+Models are B/16, L/16 and So400m/14, with a text tower of the same size; `data`
+is a dataset of images and captions (docs/data.md). A run has 40 billion pairs
+in batches of 32,768, with the paper's bias and scale and its decay of 0.95 for
+the second moment. The paper does not state the warm-up: here it is 3 % of the
+steps, as in big_vision's siglip_lit_coco.py. The paper's weight decay of 1e-4
+is multiplied by the schedule alone; here it is 0.1, multiplied by the learning
+rate, which is the same.
 
-`zeroshot=imagenet+cifar10` classifies these by words, `zeroshot=none` nothing,
-and `val=SPLIT` searches this split of the data.
+`zeroshot=imagenet+cifar10` names the datasets to classify by words, or `none`.
+`val=SPLIT` measures retrieval on that split of the data.
 """
 
 import ml_collections

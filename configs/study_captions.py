@@ -1,4 +1,4 @@
-"""The study of docs/captions_study.md: a small CLIP beside supervised learning.
+"""The study of docs/captions_study.md: a small CLIP and a classifier compared.
 
   --config=configs/study_captions.py:run=supervised --config.data_dir=DIR
   --config=configs/study_captions.py:run=softmax --config.data_dir=DIR
@@ -7,13 +7,13 @@
   --config=configs/study_captions.py:run=lit --config.data_dir=DIR \\
       --config.init_from=RUN
 
-DIR is what benchmarks/study_captions.py made of CIFAR-10: folders of images,
-and captions that name an image's class and its colour, which is computed from
-its pixels. NAMES has captions of the same images that name the class alone, for
-a run like that of `softmax`. The image tower is the plain ViT of
-docs/families_study.md; all runs are given the compute in which the supervised
-one sees `seen` images, but for `lit`, whose texts learn for as many steps as
-those of `softmax` to match the frozen tower of the supervised run.
+benchmarks/study_captions.py makes DIR from CIFAR-10: folders of images, and
+captions that name an image's class and its colour, which is computed from its
+pixels. NAMES has captions of the same images that name only the class, for a
+run that otherwise equals `softmax`. The image tower is the plain ViT of
+docs/families_study.md. All runs have the compute in which the supervised one
+sees `seen` images, except `lit`: its text tower learns to match the frozen
+image tower of the supervised run, for as many steps as that of `softmax`.
 """
 
 import ml_collections
@@ -31,8 +31,8 @@ SEEN = 750_000  # Of the supervised ViT: 15 epochs.
 BATCH_SIZE = 256
 LENGTH = 12  # Tokens of a text; the longest caption has nine.
 VOCAB_SIZE = 600
-# Multiply-adds of a forward pass, layers whole, millions; a pair is an image
-# and a text.
+# Millions of multiply-adds of a forward pass, counting whole layers; a pair is
+# an image and a text.
 _PAIR = 4.93
 MACS = {"supervised": 3.69, **dict.fromkeys(RUNS[1:], _PAIR)}
 _VARIANT = "Ti/8"
@@ -71,12 +71,12 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
 
 
 def cost(run: str) -> float:
-  """Compute of an example in that of one of the supervised run."""
+  """Compute of an example, relative to one of the supervised run."""
   return MACS[run] / MACS["supervised"]
 
 
 def _pairs(config: ml_collections.ConfigDict, run: str) -> None:
-  """Two towers, and what they are measured by."""
+  """Two towers and their evaluators."""
   config.model.update(name="two_towers", variant=_VARIANT, image_size=32)
   config.model.embedding_size = 64
   config.model.update(image_projection="linear", text_projection="linear")

@@ -7,15 +7,17 @@
   --config=configs/study_families.py:run=resnet
   --config=configs/study_families.py:run=swin
 
-The same small ViT trained plainly, by DeiT's recipe, by that recipe without
-mixup and CutMix, and by the recipe from a ResNet's answers; the ResNet; a Swin;
-on the first `images` of CIFAR-10's training images, given as an image folder
-DIR. A forward pass of each network costs four to six million multiply-adds for
-an image of 32 px. All are given the compute in which the plain ViT sees `seen`
-images; a student's teacher, which answers without learning, is paid from it.
+The same small ViT is trained without a recipe (`plain`), by DeiT's recipe, by
+that recipe without mixup and CutMix (`unmixed`), and by the recipe with a
+ResNet as its teacher (`distilled`). They are compared with that ResNet and a
+Swin. The data are the first `images` of CIFAR-10's training images, given as an
+image folder DIR. A forward pass of each network costs four to six million
+multiply-adds for an image of 32 px. All runs have the compute in which the
+plain ViT sees `seen` images; a student is charged for the forward passes of its
+teacher.
 
-Images are padded by 4 pixels, cropped at random and mirrored, as the code of
-DeiT does at 32 px.
+Images are padded by 4 pixels, cropped at random and mirrored, as in DeiT's code
+for 32 px.
 """
 
 import ml_collections
@@ -27,7 +29,7 @@ RUNS = ("plain", "deit", "unmixed", "distilled", "resnet", "swin")
 IMAGES = 5000
 SEEN = 800_000  # Of the plain ViT: 160 epochs.
 BATCH_SIZE = 192
-# Multiply-adds of a forward pass, millions.
+# Millions of multiply-adds of a forward pass.
 MACS = {
   "plain": 3.69,
   "deit": 3.69,
@@ -76,13 +78,13 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
 
 
 def cost(run: str) -> float:
-  """Multiply-adds of learning from an image, millions, a teacher's included."""
-  # Learning is three forward passes, an answer is one.
+  """Millions of multiply-adds to learn from an image, including a teacher's."""
+  # Learning costs three forward passes, a teacher's answer one.
   return 3 * MACS[run] + (MACS["resnet"] if run == "distilled" else 0.0)
 
 
 def _network(model: ml_collections.ConfigDict, run: str) -> None:
-  """Networks of like cost."""
+  """Networks of similar cost."""
   model.image_size = 32
   if run == "resnet":
     model.update(name="resnet", variant="R50x1", width=32, blocks=(1, 1, 1))

@@ -6,14 +6,14 @@
 
 The plain ViT of docs/families_study.md is pre-trained on CIFAR-10, an image
 folder DIR, by MAE, BEiT, DINO and DINOv2, and with labels for comparison
-(`run=supervised`); all are given the compute in which the supervised one sees
-`seen` images. `random` keeps the weights it starts from. Their frozen features
-are measured by k-NN and a linear probe. BEiT's `tokenizer` is the file that
+(`run=supervised`). All runs have the compute in which the supervised one sees
+`seen` images; `random` keeps its initial weights. Frozen features are measured
+by k-NN and a linear probe. BEiT's `tokenizer` is the file that
 benchmarks/study_selfsupervised.py makes by k-means of the features of `random`.
 
 `tuned` trains all weights on FEW, which benchmarks/study_selfsupervised.py
-makes: DIR's test images and 10 training images a class. It starts from RUN, or
-from scratch without `init_from`.
+makes: DIR's test images and 10 training images per class. It starts from RUN,
+or from scratch without `init_from`.
 """
 
 import ml_collections
@@ -26,8 +26,8 @@ from vit_jax.config.defaults import (
   default_view,
 )
 
-# Multiply-adds of an image's forward pass, millions, a third of those of
-# learning from it: of all crops, of heads, decoders and teachers, layers whole.
+# Millions of multiply-adds of a forward pass, a third of those to learn from an
+# image, for all crops, heads, decoders and teachers, counting whole layers.
 MACS = {
   "supervised": 3.69,
   "mae": 2.13,
@@ -79,7 +79,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     return config
   config = smoke.shrink(config, enlarge=2 if args.run == "dinov2" else 1)
   if "watched" in config.evals:
-    # Generated data are one set: its two k-NNs need two names.
+    # Both k-NNs use the same generated data, so they need two names.
     generated = config.evals.watched.datasets.generated
     config.evals.watched.datasets = ml_collections.ConfigDict(
       {"fifth": generated}
@@ -88,7 +88,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
 
 
 def _measure_features(config: ml_collections.ConfigDict) -> None:
-  """By a fifth of the training images at times, by all at the end."""
+  """Measures with a fifth of the images during the run, all at the end."""
   every = -(-config.total_steps // 5)
   config.evals.watched = default_eval(type="knn", every_steps=every)
   config.evals.knn = default_eval(type="knn", every_steps=None)

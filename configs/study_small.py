@@ -1,14 +1,14 @@
-"""The study of docs/study.md: a ViT beside a ResNet on parts of CIFAR-10.
+"""The study of docs/study.md: a ViT and a ResNet on parts of CIFAR-10.
 
   --config=configs/study_small.py:network=vit,part=16 --config.data_dir=DIR
   --config=configs/study_small.py:network=resnet,part=1 --config.data_dir=DIR
 
-What Figure 4 of the ViT paper asks of 9 to 300 million images, asked of 3125,
-12,500 and 50,000: `part` is the share of the training images, one of 1, 4 and
-16 standing for all, 1/4 and 1/16 of them. Whatever the share, as many images
-are seen (`images`), and one step of either network costs the same within 2 %:
-about 13 million multiply-adds for an image of 48 px. Every setting but the
-network and its learning rate is shared. DIR is CIFAR-10 as an image folder.
+Figure 4 of the ViT paper compares them on 9 to 300 million images; this study
+does so on 3125, 12,500 and 50,000. `part` says which: 16, 4 or 1 for a
+sixteenth, a quarter or all of the training images. Every run sees the same
+number of images (`images`), and a step of either network costs the same within
+2 %: about 13 million multiply-adds for an image of 48 px. All other settings
+except the learning rate are shared. DIR is CIFAR-10 as an image folder.
 """
 
 import ml_collections
@@ -54,7 +54,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.evals.test = default_eval(
     type="classification", split="test", every_steps=500
   )
-  # Rates are compared on images that no part but the whole trains on.
+  # Rates are compared on images that only part=1 trains on.
   config.sweep.update(
     learning_rates=_RATES,
     train_split=f"train[:{min(num_images, NUM_TRAIN - _NUM_DEV)}]",

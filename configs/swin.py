@@ -4,18 +4,18 @@
   --config=configs/swin.py:model=Swin-B,phase=finetune384 \\
       --config.init_from=runs/swin_b
 
-Phases: `pretrain`, on ImageNet for 300 epochs (Swin T, S and B at 224 pixels,
-Swin V2 T, S and B at 256); `finetune384`, 30 epochs more at 384 pixels with
-windows of 12 (B); `pretrain22k`, on ImageNet-21k for 90 epochs (B, L);
-`finetune22k`, 30 epochs on ImageNet after that (B, L), at 224 pixels or with
-`image_size=384`, in windows of 12. The published fine-tunings start from the
-head's rows of ImageNet's classes: `class_map=map22kto1k.txt`, a file of the
-authors' data/; without it the head starts afresh.
+Phases: `pretrain`, 300 epochs of ImageNet (Swin T, S and B at 224 pixels, Swin
+V2 T, S and B at 256); `finetune384`, then 30 epochs at 384 pixels with windows
+of 12 (B); `pretrain22k`, 90 epochs of ImageNet-21k (B, L); `finetune22k`, then
+30 epochs of ImageNet (B, L), at 224 pixels or with `image_size=384`, in windows
+of 12. The head of a published fine-tuning starts from the rows of ImageNet's
+classes in the pre-trained head: `class_map=map22kto1k.txt`, a file in the
+authors' data/, does so here. Without it the head is new.
 
 Numbers are those of the files in microsoft/Swin-Transformer, config.py and
 configs/, whose learning rates are for 512 images and grow with the batch. Its
-networks were trained with automatic mixed precision; here the products are in
-bfloat16.
+networks were trained with automatic mixed precision; here matrix products are
+in bfloat16.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class Phase:
     end_lr: The last one, likewise.
     batch_size: Images of an update.
     weight_decay: Multiplied by the learning rate.
-    keeps_head: False starts a new head in place of that of `init_from`.
+    keeps_head: False starts a new head instead of that of `init_from`.
   """
 
   drop_rates: dict[str, float]
@@ -89,7 +89,7 @@ PHASES = {
   "finetune22k": Phase(drop_rates={_B: 0.2, _L: 0.2}),
 }
 _RATES_ARE_FOR = 512  # Images.
-# Images of this side, pixels, are squares of whole images, in windows of 12.
+# At this side in pixels whole images are resized, and windows are of 12.
 _LARGE, _LARGE_WINDOW = 384, 12
 
 
@@ -113,7 +113,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   image_size = args.image_size or phase.image_size or usual
   config = _config(args.model, phase, image_size)
   if args.phase.startswith("finetune"):
-    # A run beside which the command is run, if none is named.
+    # Default, relative to the directory of the command.
     config.init_from = f"runs/{args.model}"
     keeps_head = phase.keeps_head or args.class_map
     config.init_without = () if keeps_head else ("head/.*",)
@@ -164,7 +164,7 @@ def _config(
   config.evals.val = default_eval(
     type="classification", split="validation", every_steps=5000
   )
-  # 256 pixels of 224, and as many more of other sides, rounded down.
+  # 256 pixels for a crop of 224, and in proportion for others, rounded down.
   larger = 256 * image_size // 224 / image_size
   config.evals.val.preprocess = (
     "decode|resize(method='bicubic', antialias=True)"

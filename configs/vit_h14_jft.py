@@ -1,7 +1,7 @@
 """ViT-H/14 on JFT-300M, the paper's largest run (Tables 2 and 3).
 
-JFT-300M is not public: `jft_300m` stands for any TFDS dataset of that form,
-images with a list of labels out of 18,291 classes.
+JFT-300M is not public: any TFDS dataset of the same form, images with a list of
+labels out of 18,291 classes, can be prepared under the name `jft_300m`.
 """
 
 import ml_collections
@@ -31,7 +31,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.model.update(representation_size="width", dtype="bfloat16")
   config.model.head_bias_init = -10.0
   config.objective.loss = "sigmoid"
-  # Clipping is inferred: the paper states it for ImageNet alone.
+  # Clipping is inferred: the paper states it only for ImageNet.
   config.optimizer.update(
     name="adamw", weight_decay=0.1, grad_clip_norm=1.0, mu_dtype="bfloat16"
   )

@@ -1,16 +1,16 @@
-"""VTAB-1k as the ViT paper transfers to it (arXiv 2010.11929, Table 9).
+"""VTAB-1k as in the ViT paper (arXiv 2010.11929, Table 9).
 
   --config=configs/vtab.py:task=clevr_count --config.init_from=B_16.npz
   --config=configs/vtab.py:task=dtd,model=L/16,split=dev
 
-`task` is one of the nineteen of vit_jax/paper/vtab.py: 1000 examples to train
-on, 200 of which are left out and reported on with `split=dev`. All tasks have
-one setting, 2500 steps of 512 images of 384 px at learning rate 0.01, which the
-paper chose among two rates and two schedules by the mean over the tasks' 200;
-`lr` and `steps` are for making that choice again. Other arguments as in
-configs/finetune.py: `model`, `image_size`.
+`task` is one of the nineteen in vit_jax/paper/vtab.py, each with 1000 training
+examples, of which `split=dev` holds out 200 to evaluate on. All tasks have one
+setting, 2500 steps of 512 images of 384 px at learning rate 0.01. The paper
+chose it among two rates and two schedules by the mean over the tasks' 200
+images; `lr` and `steps` serve to repeat that choice. `model` and `image_size`
+are as in configs/finetune.py.
 
-Crops and mirroring are those that leave a task's label as it is.
+A task uses only those crops and flips that leave its labels valid.
 """
 
 import ml_collections
@@ -23,7 +23,7 @@ _PLAIN = (None, False)
 _FLIP = (None, True)
 _CROP = ("random", False)
 _BOTH = ("random", True)
-# Crop of training images and whether they are mirrored, where not both.
+# Crop of training images and whether they are mirrored, if not both.
 # google-research/task_adaptation
 _AUGMENTATION = {
   "clevr_count": _FLIP,

@@ -1,4 +1,4 @@
-"""Classifies datasets by the words for their classes, with a checkpoint.
+"""Zero-shot classification of datasets by any checkpoint with a text tower.
 
   python -m vit_jax.evaluate --config=configs/zero_shot.py:datasets=cifar10 \\
       --checkpoint=clip-vit-base-patch32
@@ -6,12 +6,13 @@
 
 The model is the checkpoint's, and so is the tokenizer unless
 `--config.train.tokenizer=PATH` names another. `prompts=siglip` prepares images
-and texts as big_vision does, `prompts=clip` as OpenAI. For photographs of your
-own:
+and texts as in big_vision, `prompts=clip` as in OpenAI's code. For your own
+photographs:
 
   --config=configs/zero_shot.py:datasets=folder --config.data_dir=DIR
 
-with the folders of DIR/test as names, 'a_red_car' for 'a red car'.
+The names of the folders in DIR/test are those of the classes, with `a_red_car`
+read as 'a red car'.
 """
 
 import ml_collections
@@ -29,7 +30,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   config.model.update(names.find("CLIP-B/32").model_dump(exclude_unset=True))
   config.model.image_size = 224
   config.objective.name = "contrastive"
-  # Nothing is trained; these only have to be something.
+  # Nothing is trained, but the schema requires these.
   config.total_steps = 1
   config.train.update(
     dataset="generated:captions=1",

@@ -24,7 +24,7 @@ RULES = ("paper", "released")
 def pretrain(
   model: str, data: str, *, epochs: float = 0.0
 ) -> ml_collections.ConfigDict:
-  """SGD in place of Adam, with rates that fall in steps.
+  """SGD instead of Adam, with rates that fall in steps.
 
   Args:
     model: A ResNet, such as 'R50x1'.

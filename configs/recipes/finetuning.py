@@ -124,9 +124,9 @@ def build(
     task: Task to fine-tune on.
     model: A name such as 'H/14'; '': the architecture of `init_from`.
     image_size: Side of the images, pixels.
-    crop: Crop in place of that of the task: 'inception' or 'random'.
-    is_dev: True leaves the dev examples out of training and reports on them,
-      in place of the test split.
+    crop: Crop that replaces the task's: 'inception' or 'random'.
+    is_dev: True leaves the dev examples out of training and reports on them
+      instead of the test split.
 
   Raises:
     UserError: No model has that name.
