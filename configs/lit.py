@@ -1,4 +1,4 @@
-"""LiT (arXiv 2111.07991): a text tower that learns to match a frozen image tower.
+"""LiT (arXiv 2111.07991): a text tower learns to match a frozen image tower.
 
   --config=configs/lit.py:data=webdataset:shards/{000..999}.tar \\
       --config.init_from=B_16.npz --config.train.tokenizer=c4_en.model
