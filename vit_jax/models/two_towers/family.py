@@ -2,35 +2,28 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
-from vit_jax.models.detection import (
-  Detected,
-  Shape,
-  columns,
-  count,
-  shape_of,
-)
 from vit_jax.models.family import Family, Part, shared_keys
 from vit_jax.models.fitting import Fitting
 from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.text.section import TextModel
+from vit_jax.models.two_towers import detect
 from vit_jax.models.two_towers import shapes as tower_shapes
 from vit_jax.models.two_towers.section import SHARED, TwoTowersModel
-from vit_jax.models.two_towers.shapes import IMAGE, TEXT, image_tower
+from vit_jax.models.two_towers.shapes import IMAGE, TEXT, below, image_tower
 from vit_jax.models.vit.section import ViTModel
 
 if TYPE_CHECKING:
+  import flax.linen as nn
+
   from vit_jax.models.two_towers.network import TwoTowers
 
 _TEXT_NUMBERS = ("width", "depth", "num_heads", "mlp_dim")
-_TEXT_BLOCK = "text/Transformer/encoderblock_0"
-_TEXT_LAYERS = re.compile(r"text/Transformer/encoderblock_(\d+)/")
-_SCALARS = ("logit_scale", "logit_bias")
 _NAME = re.compile(r"(CLIP|SigLIP)-([\w]+)/(\d+)", re.ASCII)
 # openai/CLIP: size of the image tower -> that of the text tower, and the length
 # of the embeddings.
@@ -55,6 +48,11 @@ class Size:
 
 def _image_family(model: schema.Model) -> Family:
   return registry.FAMILIES.get(model.image.name)
+
+
+def _family_of(image: "nn.Module") -> Family:
+  """Family of an image tower that has been built."""
+  return registry.FAMILIES.get(image.family)
 
 
 def _check(model: schema.Model) -> None:
@@ -100,7 +98,7 @@ def _create(model: schema.Model, num_classes: int | None) -> "TwoTowers":
 
 
 def _config_of(network: "TwoTowers") -> schema.Model:
-  image_family = registry.FAMILIES.get(network.image.family)
+  image_family = _family_of(network.image)
   image = image_family.config_of(network.image)
   shared = {name: getattr(image, name) for name in SHARED}
   own = {
@@ -171,107 +169,24 @@ def _details(model: schema.Model) -> list[str]:
   ]
 
 
-def _matches(names: Iterable[str]) -> bool:
-  return any(name.startswith("text/") for name in names)
-
-
-def _below(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-  """Entries whose path starts with `prefix`, with the prefix removed."""
-  return {
-    name.removeprefix(prefix): value
-    for name, value in values.items()
-    if name.startswith(prefix)
-  }
-
-
-def _detect(
-  shapes: Mapping[str, Shape], path: str, said: Mapping[str, Any]
-) -> Detected:
-  said = dict(said)
-  of_image, of_text = said.pop("image", {}), said.pop("text", {})
-  tower = _below(IMAGE, shapes)
-  families = [
-    registry.FAMILIES.get(name)
-    for name in registry.FAMILIES.names()
-    if name != "two_towers"
-  ]
-  family = next((f for f in families if f.matches(tower)), families[0])
-  if "name" in of_image:  # The whole section; shapes tell no more.
-    found = Detected(of_image)
-  else:
-    found = family.detect(tower, f"{path}: image tower", of_image)
-  image = {"name": family.section().name, **found.keys}
-  shared = {name: image.pop(name) for name in SHARED if name in image}
-  shared.pop("num_classes", None)
-  keys = {
-    "name": "two_towers",
-    **shared,
-    "image": image,
-    "text": {**_text_keys(shapes, path), **of_text},
-    "embedding_size": _embedding_size(shapes, path),
-    "bias_init": -10.0 if "logit_bias" in shapes else None,
-    **{
-      f"{tower}_projection": _projection(shapes, tower)
-      for tower in ("image", "text")
-    },
-    **said,
-  }
-  return Detected(keys, found.assumed)
-
-
-def _text_keys(shapes: Mapping[str, Shape], path: str) -> dict[str, Any]:
-  vocab_size, width = shape_of(shapes, TEXT + text_sizes.TOKENS, 2, path)
-  _, length, _ = shape_of(shapes, TEXT + text_sizes.POSITIONS, 3, path)
-  query = f"{_TEXT_BLOCK}/MultiHeadDotProductAttention_0/query/kernel"
-  _, num_heads, head_size = shape_of(shapes, query, 3, path)
-  hidden = f"{_TEXT_BLOCK}/MlpBlock_0/Dense_0/kernel"
-  _, mlp_dim = shape_of(shapes, hidden, 2, path)
-  if num_heads * head_size != width:
-    raise UserError(
-      f"{path}: the text tower has {num_heads} heads of {head_size} units,"
-      f" which do not make up its width of {width}."
-    )
-  depth = count(_TEXT_LAYERS, shapes, 0)
-  keys = text_sizes.keys(text_sizes.Size(width, depth, num_heads, mlp_dim))
-  if "text/MAPHead_0/probe" in shapes:
-    keys["pool"] = "map"
-  return {"vocab_size": vocab_size, "length": length, **keys}
-
-
-def _projection(shapes: Mapping[str, Shape], tower: str) -> str:
-  if f"{tower}_projection/kernel" not in shapes:
-    return "none"
-  biased = f"{tower}_projection/bias" in shapes
-  return "affine" if biased else "linear"
-
-
-def _embedding_size(shapes: Mapping[str, Shape], path: str) -> int | None:
-  for tower in ("text", "image"):
-    size = columns(shapes, f"{tower}_projection/kernel", path)
-    if size is not None:
-      return size
-  return None
-
-
 def _fit(fitting: Fitting) -> None:
   """Fits the image tower as its family does; the text tower must match."""
-  prefix = IMAGE
   part = dataclasses.replace(
     fitting,
-    leaves=_below(prefix, fitting.leaves),
-    shapes=_below(prefix, fitting.shapes),
+    leaves=below(IMAGE, fitting.leaves),
+    shapes=below(IMAGE, fitting.shapes),
     wanted=image_tower(fitting.wanted),
-    in_file=frozenset(_below(prefix, dict.fromkeys(fitting.in_file))),
+    in_file=frozenset(below(IMAGE, dict.fromkeys(fitting.in_file))),
     fresh=[],
     dropped=[],
   )
   _image_family(fitting.wanted).fit(part)
   for name in list(fitting.leaves):
-    if name.startswith(prefix):
+    if name.startswith(IMAGE):
       del fitting.leaves[name]
-  fitting.leaves |= {prefix + name: leaf for name, leaf in part.leaves.items()}
-  fitting.fresh += [prefix + name for name in part.fresh]
-  fitting.dropped += [prefix + name for name in part.dropped]
+  fitting.leaves |= {IMAGE + name: leaf for name, leaf in part.leaves.items()}
+  fitting.fresh += [IMAGE + name for name in part.fresh]
+  fitting.dropped += [IMAGE + name for name in part.dropped]
 
 
 def _deciding(path: str, one_sided: bool) -> list[str]:
@@ -364,8 +279,8 @@ def _shrink(model: Any) -> None:
 def _feature(network: "TwoTowers", name: str, sown: Mapping[str, Any]) -> Any:
   if name == "pre_logits":
     return sown["intermediates"]["representation"][0]
-  family = registry.FAMILIES.get(network.image.family)
-  return family.feature(network.image, name, _sown_by_image(sown))
+  tower = network.image
+  return _family_of(tower).feature(tower, name, _sown_by_image(sown))
 
 
 def _last_layers(
@@ -374,9 +289,9 @@ def _last_layers(
   sown: Mapping[str, Any],
   count: int,
 ) -> tuple[Any, Any]:
-  family = registry.FAMILIES.get(network.image.family)
-  return family.last_layers(
-    network.image, params["image"], _sown_by_image(sown), count
+  tower = network.image
+  return _family_of(tower).last_layers(
+    tower, params["image"], _sown_by_image(sown), count
   )
 
 
@@ -432,26 +347,24 @@ FAMILY = Family(
     "CLIP-L/14",
     *(f"SigLIP-{size}/{14 if size == 'So400m' else 16}" for size in _SIGLIP),
   ),
-  matches=_matches,
-  detect=_detect,
+  matches=detect.matches,
+  detect=detect.detect,
   shapes=tower_shapes.shapes,
   fit=_fit,
   deciding=_deciding,
   find=_find,
   shrink=_shrink,
-  feature_names=lambda network: registry.FAMILIES.get(
-    network.image.family
-  ).feature_names(network.image),
+  feature_names=lambda network: _family_of(network.image).feature_names(
+    network.image
+  ),
   feature=_feature,
-  map_names=lambda network: registry.FAMILIES.get(
-    network.image.family
-  ).map_names(network.image),
-  last_norm=lambda network, params: registry.FAMILIES.get(
-    network.image.family
-  ).last_norm(network.image, params["image"]),
-  pixel_filters=lambda network, params: registry.FAMILIES.get(
-    network.image.family
-  ).pixel_filters(network.image, params["image"]),
+  map_names=lambda network: _family_of(network.image).map_names(network.image),
+  last_norm=lambda network, params: _family_of(network.image).last_norm(
+    network.image, params["image"]
+  ),
+  pixel_filters=lambda network, params: _family_of(network.image).pixel_filters(
+    network.image, params["image"]
+  ),
   num_class_layers=lambda model: _image_family(model).num_class_layers(
     image_tower(model)
   ),

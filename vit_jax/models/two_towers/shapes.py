@@ -1,6 +1,8 @@
 """Names and shapes of every parameter of a two-tower network."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from vit_jax import registry
 from vit_jax.config import schema
@@ -10,6 +12,15 @@ from vit_jax.models.text import sizes as text_sizes
 from vit_jax.models.two_towers.section import SHARED
 
 IMAGE, TEXT = "image/", "text/"
+
+
+def below(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+  """Entries whose path starts with `prefix`, with the prefix removed."""
+  return {
+    name.removeprefix(prefix): value
+    for name, value in values.items()
+    if name.startswith(prefix)
+  }
 
 
 def image_tower(model: schema.Model) -> schema.Model:
