@@ -15,20 +15,15 @@ from typing import Any
 import numpy as np
 
 from vit_jax.data import caption_lists, sources, splits
-from vit_jax.data.tfds import computed_labels, dataset_directory
+from vit_jax.data.tfds import dataset_directory, named_features
 from vit_jax.data.tfds.array_record_files import ArrayRecordFiles
 from vit_jax.data.tfds.computed_labels import ComputedLabel
 from vit_jax.data.tfds.tfrecord_files import TFRecordFiles
 from vit_jax.errors import UserError
 
-# Width of the padded lists if the dataset sets no limit. Labels are a few bytes
-# compared with an image, so a generous width costs nothing.
-_MAX_LABELS = 32
 _THREADS = 8
 # The name in TFDS's imagenet2012 and in datasets written by `building`.
 _FILE_NAME = "file_name"
-# Features used as captions, in this order, if no other is named.
-_CAPTIONS = ("text", "caption", "captions", "captions/text")
 
 
 def open_source(
@@ -57,9 +52,11 @@ def open_source(
     dataset_directory.resolve_data_dir(data_dir),
   )
   info = read_info(directory)
-  _check_image(info, image_key)
-  found = _text_key(info, text_key)
-  label, computed = _label(info, label_key, is_optional=found is not None)
+  named_features.check_image(info, image_key)
+  found = named_features.find_text(info, text_key)
+  label, computed = named_features.find_label(
+    info, label_key, is_optional=found is not None
+  )
   text_key = found if captions else text_key
   features: dict[str, sources.Feature] = {"image": sources.Image()}
   if label is not None:
@@ -305,116 +302,3 @@ def open_shards(info: Any, split: str, max_missing: int = 0) -> _Shards:
     names=[path.name for path in paths],
     ends=np.cumsum(lengths),
   )
-
-
-def _check_image(info: Any, key: str) -> None:
-  """Raises UserError if the feature `key` is not an image."""
-  import tensorflow_datasets as tfds
-
-  found = {
-    name: feature
-    for name, (feature, repeats) in _flatten(info.features).items()
-    if isinstance(feature, tfds.features.Image) and not repeats
-  }
-  if key not in found:
-    raise UserError(_missing("image_key", key, "image", info, found))
-
-
-def _text_key(info: Any, key: str | None) -> str | None:
-  """Returns the feature with captions, found by name without a `key`.
-
-  Raises:
-    UserError: The feature `key` does not exist, or is not text.
-  """
-  found = {
-    name: feature
-    for name, (feature, repeats) in _flatten(info.features).items()
-    if _is_text(feature) and len(repeats) <= 1
-  }
-  if key is None:
-    return next(filter(found.__contains__, _CAPTIONS), None)
-  if key not in found:
-    raise UserError(_missing("text_key", key, "text", info, found))
-  return key
-
-
-def _is_text(feature: Any) -> bool:
-  import tensorflow_datasets as tfds
-
-  # Text is a Tensor too; other shapes would not be a single string.
-  return (
-    isinstance(feature, tfds.features.Tensor)
-    and not isinstance(feature, tfds.features.Image)
-    and feature.shape == ()
-    and np.dtype(feature.np_dtype).kind in "OSU"
-  )
-
-
-def _label(
-  info: Any, key: str, *, is_optional: bool = False
-) -> tuple[sources.Label | None, ComputedLabel | None]:
-  """Describes the label `key`, and its computation if it is not a feature.
-
-  Both are None if no feature is a class.
-
-  Raises:
-    UserError: There are classes, but `key` does not exist or is not a class.
-  """
-  import tensorflow_datasets as tfds
-
-  flat = _flatten(info.features)
-  stored = {
-    name: (feature, repeats)
-    for name, (feature, repeats) in flat.items()
-    if isinstance(feature, tfds.features.ClassLabel)
-    and feature.num_classes
-    and len(repeats) <= 1
-  }
-  computed = {
-    name: label
-    for name, label in computed_labels.LABELS.items()
-    if flat.keys() >= set(label.features)
-  }
-  if key in stored:
-    feature, repeats = stored[key]
-    max_labels = (repeats[0] or _MAX_LABELS) if repeats else 1
-    names = tuple(feature.names)
-    return sources.Label(len(names), names, max_labels), None
-  if key in computed:
-    names = computed[key].class_names
-    return sources.Label(len(names), names), computed[key]
-  found = stored | computed
-  if is_optional or not found:
-    return None, None
-  raise UserError(_missing("label_key", key, "class label", info, found))
-
-
-def _missing(
-  option: str, key: str, kind: str, info: Any, found: dict[str, Any]
-) -> str:
-  choices = ", ".join(repr(name) for name in found) or "none"
-  return (
-    f"{option} = {key!r}: {info.full_name} has no {kind} of that name. It has:"
-    f" {choices}."
-  )
-
-
-def _flatten(
-  feature: Any, name: str = "", repeats: tuple[int | None, ...] = ()
-) -> dict[str, tuple[Any, tuple[int | None, ...]]]:
-  """Maps names in the records to (feature, lengths of enclosing lists).
-
-  A length is None if it differs between examples.
-  """
-  import tensorflow_datasets as tfds
-
-  if isinstance(feature, tfds.features.Sequence):
-    length = feature._length or -1  # TFDS has no public name for it.
-    length = length if length > 0 else None
-    return _flatten(feature.feature, name, (*repeats, length))
-  if isinstance(feature, tfds.features.FeaturesDict):
-    flat = {}
-    for inner, value in feature.items():
-      flat |= _flatten(value, f"{name}/{inner}".lstrip("/"), repeats)
-    return flat
-  return {name: (feature, repeats)}
