@@ -140,80 +140,31 @@ class _Reader:
       self.stack.append(self.memo[value])
     elif name == "GLOBAL":
       self.stack.append(_global(value))
+    elif name in _ACTS:
+      _ACTS[name](self)
     elif name not in ("PROTO", "FRAME"):
-      act = getattr(self, f"_{name.lower()}", None) if name in _ACTS else None
-      if act is None:
-        raise Unreadable(f"it has the opcode {name}")
-      act()
+      raise Unreadable(f"it has the opcode {name}")
 
-  def _items(self) -> list[Any]:
-    """Pops the items above the last mark."""
+  def last(self, count: int) -> list[Any]:
+    """Pops that many items."""
+    return [self.stack.pop() for _ in range(count)][::-1]
+
+  def marked(self) -> list[Any]:
+    """Pops the items above the last mark, and the mark."""
     items: list[Any] = []
     while (item := self.stack.pop()) is not _MARK:
       items.append(item)
     return items[::-1]
 
-  def _stack_global(self) -> None:
-    name, module = self.stack.pop(), self.stack.pop()
-    if not isinstance(name, str) or not isinstance(module, str):
-      raise Unreadable("a global has no name")
-    self.stack.append(_global(f"{module} {name}"))
-
-  def _pop(self) -> None:
-    self.stack.pop()
-
-  def _pop_mark(self) -> None:
-    self._items()
-
-  def _dup(self) -> None:
-    self.stack.append(self.stack[-1])
-
-  def _tuple(self) -> None:
-    self._push_tuple(self._items())
-
-  def _tuple1(self) -> None:
-    self._push_tuple([self.stack.pop()])
-
-  def _tuple2(self) -> None:
-    self._push_tuple([self.stack.pop() for _ in range(2)][::-1])
-
-  def _tuple3(self) -> None:
-    self._push_tuple([self.stack.pop() for _ in range(3)][::-1])
-
-  def _push_tuple(self, items: list[Any]) -> None:
-    self.stack.append(tuple(items))
-
-  def _list(self) -> None:
-    self.stack.append(self._items())
-
-  def _dict(self) -> None:
-    items = self._items()
-    self.stack.append({})
-    self._put(items)
-
-  def _append(self) -> None:
-    self._extend([self.stack.pop()])
-
-  def _appends(self) -> None:
-    self._extend(self._items())
-
-  def _additems(self) -> None:
-    self._extend(self._items())
-
-  def _extend(self, items: list[Any]) -> None:
+  def extend(self, items: list[Any]) -> None:
     target = self.stack[-1]
     if isinstance(target, list):
       target.extend(items)
     elif not isinstance(target, Opaque):
       raise Unreadable("items are added to something that has none")
 
-  def _setitem(self) -> None:
-    self._put([self.stack.pop() for _ in range(2)][::-1])
-
-  def _setitems(self) -> None:
-    self._put(self._items())
-
-  def _put(self, items: list[Any]) -> None:
+  def put(self, items: list[Any]) -> None:
+    """Sets keys, each followed by its value."""
     target = self.stack[-1]
     if isinstance(target, Opaque):
       return
@@ -225,7 +176,18 @@ class _Reader:
         key = Opaque("key")
       target[key] = value
 
-  def _build(self) -> None:
+  def push_dict(self) -> None:
+    items = self.marked()
+    self.stack.append({})
+    self.put(items)
+
+  def push_global(self) -> None:
+    module, name = self.last(2)
+    if not isinstance(name, str) or not isinstance(module, str):
+      raise Unreadable("a global has no name")
+    self.stack.append(_global(f"{module} {name}"))
+
+  def build(self) -> None:
     state = self.stack.pop()
     if isinstance(self.stack[-1], Module) and isinstance(state, dict):
       self.stack[-1].update(state)
@@ -234,13 +196,10 @@ class _Reader:
     if not isinstance(self.stack[-1], (Opaque, dict)):
       raise Unreadable("it changes something that is not data")
 
-  def _reduce(self) -> None:
-    arguments, called = self.stack.pop(), self.stack.pop()
-    self.stack.append(_call(called, arguments))
+  def reduce(self) -> None:
+    self.stack.append(_call(*self.last(2)))
 
-  _newobj = _reduce
-
-  def _binpersid(self) -> None:
+  def push_storage(self) -> None:
     match self.stack.pop():
       case ("storage", Global(kind), str(key), _, int(size)):
         self.stack.append(Storage(kind, key, size))
@@ -263,10 +222,27 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
   "EMPTY_SET": lambda: Opaque("set"),
   "MARK": lambda: _MARK,
 }
-_ACTS = frozenset(
-  "STACK_GLOBAL POP POP_MARK DUP TUPLE TUPLE1 TUPLE2 TUPLE3 LIST DICT APPEND"
-  " APPENDS ADDITEMS SETITEM SETITEMS BUILD REDUCE NEWOBJ BINPERSID".split()
-)
+_ACTS: dict[str, Callable[[_Reader], Any]] = {
+  "STACK_GLOBAL": _Reader.push_global,
+  "POP": lambda reader: reader.last(1),
+  "POP_MARK": _Reader.marked,
+  "DUP": lambda reader: reader.stack.append(reader.stack[-1]),
+  "TUPLE": lambda reader: reader.stack.append(tuple(reader.marked())),
+  "TUPLE1": lambda reader: reader.stack.append(tuple(reader.last(1))),
+  "TUPLE2": lambda reader: reader.stack.append(tuple(reader.last(2))),
+  "TUPLE3": lambda reader: reader.stack.append(tuple(reader.last(3))),
+  "LIST": lambda reader: reader.stack.append(reader.marked()),
+  "DICT": _Reader.push_dict,
+  "APPEND": lambda reader: reader.extend(reader.last(1)),
+  "APPENDS": lambda reader: reader.extend(reader.marked()),
+  "ADDITEMS": lambda reader: reader.extend(reader.marked()),
+  "SETITEM": lambda reader: reader.put(reader.last(2)),
+  "SETITEMS": lambda reader: reader.put(reader.marked()),
+  "BUILD": _Reader.build,
+  "REDUCE": _Reader.reduce,
+  "NEWOBJ": _Reader.reduce,
+  "BINPERSID": _Reader.push_storage,
+}
 
 
 def _global(name: str) -> Global:
