@@ -22,9 +22,9 @@ _FREE = (
   "evals",
   "mesh.",
   "allow_change",
-)
-_FREE += ("sweep.", "train.max_bad_examples", "faults.watchdog_seconds")
-_FREE += (
+  "sweep.",
+  "train.max_bad_examples",
+  "faults.watchdog_seconds",
   "profile.",
   "log.",
   "paper_row.",
