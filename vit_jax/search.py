@@ -28,6 +28,7 @@ document:
    "unreadable": [{"path": PATH, "problem": SENTENCE}, ...]}
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -142,7 +143,7 @@ def search(
   output = output and os.path.expanduser(output)
   if queries and output and not _is_in(output, directory):
     command_line.check_writable("output", output)
-  is_image = [_is_image(query) for query in queries]
+  asked = [_Query.parse(query) for query in queries]
   known = indexes.source_of(directory)
   if known is None and (images is None or not update):
     raise UserError(
@@ -151,7 +152,7 @@ def search(
     )
   use = inference.read(checkpoint)
   loaded = None
-  if not all(is_image):
+  if not all(query.is_image for query in asked):
     loaded = text_tokenizer.read(use, checkpoint, tokenizer)
   source = indexes.Source(
     images=known.images if images is None else os.path.abspath(images),
@@ -162,23 +163,24 @@ def search(
   if known is not None:
     indexes.check(known, source, directory)
   # Before working on the index, as an unreadable query ends the command.
-  embedded = _embed_queries(use, queries, is_image, loaded)
-  found = _update(use, directory, source) if update else None
-  found = found or indexes.load(directory, source)
-  hits = found.search(embedded, top_k) if queries else []
-  if queries:
+  embedded = _embedded(use, asked, loaded)
+  if update:
+    found = _update(use, directory, source)
+  else:
+    found = indexes.load(directory, source)
+  hits = found.search(embedded, top_k) if asked else []
+  answers = list(zip(asked, hits, strict=True))
+  if asked:
     output = output or os.path.join(directory, PAGE)
-    page = _page(found, queries, is_image, hits)
-    command_line.writing(_write, output, page)
+    command_line.writing(_write, output, _page(found, answers))
   if as_json:
-    print(
-      json.dumps(_document(found, queries, is_image, hits, output), indent=2)
-    )
+    page = output if asked else None
+    print(json.dumps(_document(found, answers, page), indent=2))
     return 0
-  for query, answers in zip(queries, hits, strict=True):
-    print(_table(query, answers))
+  for query, answer in answers:
+    print(_table(query, answer))
   print(_summary(found))
-  if queries:
+  if asked:
     print(f"wrote {on_one_line(output)}")
   return 0
 
@@ -188,28 +190,36 @@ def _is_in(output: str, directory: str) -> bool:
   return os.path.dirname(os.path.abspath(output)) == os.path.abspath(directory)
 
 
-def _is_image(query: str) -> bool:
-  """Returns True if a query is a picture.
+@dataclasses.dataclass(frozen=True)
+class _Query:
+  """A text, or the path of a picture."""
 
-  Raises:
-    UserError: The query is empty, a folder, or a picture that does not exist.
-  """
-  from vit_jax.data import image_formats
+  text: str
+  is_image: bool
 
-  if not query.strip():
-    raise UserError("A query is empty; describe what the images should show.")
-  if os.path.isfile(query):
-    return True
-  if os.path.isdir(query):
-    raise UserError(
-      f"The query {query} is a folder; name one of its images, or, if that text"
-      " is meant, write it with a space at its end."
-    )
-  if query.lower().endswith(image_formats.SUFFIXES):
-    raise UserError(
-      f"The query {query} is the name of an image, but there is none."
-    )
-  return False
+  @classmethod
+  def parse(cls, text: str) -> "_Query":
+    """Tells pictures from texts.
+
+    Raises:
+      UserError: The query is empty, a folder, or a picture that does not exist.
+    """
+    from vit_jax.data import image_formats
+
+    if not text.strip():
+      raise UserError("A query is empty; describe what the images should show.")
+    if os.path.isfile(text):
+      return cls(text, is_image=True)
+    if os.path.isdir(text):
+      raise UserError(
+        f"The query {text} is a folder; name one of its images, or, if that"
+        " text is meant, write it with a space at its end."
+      )
+    if text.lower().endswith(image_formats.SUFFIXES):
+      raise UserError(
+        f"The query {text} is the name of an image, but there is none."
+      )
+    return cls(text, is_image=False)
 
 
 def _absolute(checkpoint: str) -> str:
@@ -218,10 +228,9 @@ def _absolute(checkpoint: str) -> str:
   return os.path.abspath(checkpoint)
 
 
-def _embed_queries(
+def _embedded(
   use: "Inference",
-  queries: Sequence[str],
-  is_image: Sequence[bool],
+  queries: Sequence[_Query],
   tokenizer: "Tokenizer | None",
 ) -> "np.ndarray":
   """Computes embeddings of the queries in order, float32 [q, e].
@@ -234,25 +243,21 @@ def _embed_queries(
   from vit_jax.evaluators import file_outputs
   from vit_jax.searching import embedding
 
-  rows: dict[int, np.ndarray] = {}
-  pictures = [number for number, is_one in enumerate(is_image) if is_one]
-  texts = [number for number, is_one in enumerate(is_image) if not is_one]
+  pictures = [query.text for query in queries if query.is_image]
+  texts = [query.text for query in queries if not query.is_image]
+  of_pictures, of_texts = [], []
   if pictures:
     side = use.weights.model.image_size
-    embedded = embedding.of_images(
-      use,
-      [queries[number] for number in pictures],
-      batch_size=file_outputs.batch_size(side, len(pictures)),
-    )
-    for number, (file, row) in zip(pictures, embedded, strict=True):
+    size = file_outputs.batch_size(side, len(pictures))
+    for file, row in embedding.of_images(use, pictures, batch_size=size):
       if row is None:
         raise UserError(f"The query {on_one_line(file.problem)}")
-      rows[number] = row
+      of_pictures.append(row)
   if texts:
     assert tokenizer is not None
-    embedded = embedding.of_texts(use, tokenizer, [queries[n] for n in texts])
-    rows.update(zip(texts, embedded, strict=True))
-  return np.array([rows[number] for number in range(len(queries))])
+    of_texts = embedding.of_texts(use, tokenizer, texts)
+  rows = {True: iter(of_pictures), False: iter(of_texts)}
+  return np.array([next(rows[query.is_image]) for query in queries])
 
 
 def _update(use: "Inference", directory: str, source) -> "Index":
@@ -270,26 +275,23 @@ def _update(use: "Inference", directory: str, source) -> "Index":
 
 
 def _page(
-  found: "Index",
-  queries: Sequence[str],
-  is_image: Sequence[bool],
-  hits: "Sequence[Sequence[Hit]]",
+  found: "Index", answers: "Sequence[tuple[_Query, Sequence[Hit]]]"
 ) -> bytes:
   from vit_jax.report import contact_sheet
   from vit_jax.searching import thumbnails
 
-  paths = [hit.path for answers in hits for hit in answers]
-  asked = [q for q, is_one in zip(queries, is_image, strict=True) if is_one]
+  paths = [hit.path for _, hits in answers for hit in hits]
+  asked = [query.text for query, _ in answers if query.is_image]
   small = thumbnails.jpegs([*paths, *asked])
   Picture = contact_sheet.Picture
   return contact_sheet.render(
     [
       contact_sheet.Answer(
-        query,
-        Picture(query, small[query]) if is_one else None,
-        [Picture(hit.path, small[hit.path], hit.score) for hit in answers],
+        query.text,
+        Picture(query.text, small[query.text]) if query.is_image else None,
+        [Picture(hit.path, small[hit.path], hit.score) for hit in hits],
       )
-      for query, is_one, answers in zip(queries, is_image, hits, strict=True)
+      for query, hits in answers
     ],
     images=found.source.images,
     num_images=found.num_images,
@@ -301,10 +303,8 @@ def _page(
 
 def _document(
   found: "Index",
-  queries: Sequence[str],
-  is_image: Sequence[bool],
-  hits: "Sequence[Sequence[Hit]]",
-  output: str | None,
+  answers: "Sequence[tuple[_Query, Sequence[Hit]]]",
+  page: str | None,
 ) -> dict[str, object]:
   return {
     "checkpoint": found.source.checkpoint,
@@ -312,14 +312,14 @@ def _document(
     "index": found.directory,
     "images": found.source.images,
     "num_images": found.num_images,
-    "output": output if queries else None,
+    "output": page,
     "queries": [
       {
-        "query": query,
-        "kind": "image" if is_one else "text",
-        "results": [{"path": h.path, "score": h.score} for h in answers],
+        "query": query.text,
+        "kind": "image" if query.is_image else "text",
+        "results": [{"path": h.path, "score": h.score} for h in hits],
       }
-      for query, is_one, answers in zip(queries, is_image, hits, strict=True)
+      for query, hits in answers
     ],
     "unreadable": [
       {
@@ -331,9 +331,9 @@ def _document(
   }
 
 
-def _table(query: str, answers: "Sequence[Hit]") -> str:
-  rows = [f"  {hit.score:7.3f}  {on_one_line(hit.path)}" for hit in answers]
-  return "\n".join([on_one_line(query), *rows])
+def _table(query: _Query, hits: "Sequence[Hit]") -> str:
+  rows = [f"  {hit.score:7.3f}  {on_one_line(hit.path)}" for hit in hits]
+  return "\n".join([on_one_line(query.text), *rows])
 
 
 def _summary(found: "Index") -> str:
