@@ -19,7 +19,7 @@ import numpy as np
 from etils import epath
 
 from vit_jax.searching import index as indexes
-from vit_jax.searching import shards
+from vit_jax.searching import shards, updating
 
 SOURCE = indexes.Source("/images", "random", None, "")
 
@@ -28,7 +28,7 @@ def write(place: pathlib.Path, rows: int, width: int) -> None:
   """Writes the shards of random vectors."""
   place.mkdir(parents=True)
   rng = np.random.default_rng(0)
-  size = indexes.SHARD_SIZE
+  size = updating.SHARD_SIZE
   for number, start in enumerate(range(0, rows, size)):
     count = min(size, rows - start)
     entries = [

@@ -262,15 +262,14 @@ def _embedded(
 
 def _update(use: "Inference", directory: str, source) -> "Index":
   from vit_jax.evaluators import file_outputs
-  from vit_jax.searching import embedding
-  from vit_jax.searching import index as indexes
+  from vit_jax.searching import embedding, updating
 
   size = file_outputs.batch_size(use.weights.model.image_size)
-  return indexes.update(
+  return updating.update(
     directory,
     source,
     lambda paths: embedding.of_images(use, paths, batch_size=size),
-    shard_size=-(-indexes.SHARD_SIZE // size) * size,
+    shard_size=-(-updating.SHARD_SIZE // size) * size,
   )
 
 

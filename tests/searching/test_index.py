@@ -16,6 +16,7 @@ import pytest
 from vit_jax.data.image_files import ImageFile
 from vit_jax.errors import UserError
 from vit_jax.searching import index as indexes
+from vit_jax.searching import updating
 
 SIZE = 6
 
@@ -70,7 +71,7 @@ def update(tmp_path, source):
 
   def update(place=tmp_path / "index", dies_after=None):
     embed = Embedder(dies_after)
-    found = indexes.update(str(place), source, embed, shard_size=4)
+    found = updating.update(str(place), source, embed, shard_size=4)
     return found, embed.embedded
 
   return update
@@ -171,9 +172,9 @@ def test_many_small_updates_leave_few_shards(update, folder):
     (folder / f"{number}.jpg").write_bytes(str(number).encode())
     found, _ = update()
   check_complete(found, folder)
-  assert len(found.shards) <= 62 // 2 + indexes.MAX_PARTIAL
+  assert len(found.shards) <= 62 // 2 + updating.MAX_PARTIAL
   partial = [s for s in found.shards if len(s.entries) < 2]
-  assert len(partial) <= indexes.MAX_PARTIAL
+  assert len(partial) <= updating.MAX_PARTIAL
 
 
 def test_an_entry_that_a_killed_merge_left_twice_counts_once(
@@ -283,7 +284,7 @@ def test_files_that_cannot_be_opened_are_listed_but_not_written(
     raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(place))
 
   # Nothing has changed that could be written.
-  monkeypatch.setattr(indexes.workdir_lock, "WorkdirLock", refused)
+  monkeypatch.setattr(updating.workdir_lock, "WorkdirLock", refused)
   caplog.clear()
   found, _ = update()
   assert [e.path for e in found.unreadable] == ["05.jpg", "gone.jpg"]
@@ -321,7 +322,7 @@ def test_an_index_follows_a_folder_that_has_moved(
   file.write_text(json.dumps({**content, "images": str(moved)}))
   source = indexes.source_of(str(tmp_path / "index"))
   embed = Embedder()
-  found = indexes.update(str(tmp_path / "index"), source, embed, shard_size=4)
+  found = updating.update(str(tmp_path / "index"), source, embed, shard_size=4)
   assert embed.embedded == []
   check_complete(found, moved)
 
@@ -342,7 +343,7 @@ def test_an_empty_folder_takes_nothing_from_its_index(
 def test_a_folder_that_is_a_file_is_refused(source, folder, tmp_path):
   file = dataclasses.replace(source, images=str(folder / "01.jpg"))
   with pytest.raises(UserError, match="is a file; give the folder"):
-    indexes.update(str(tmp_path / "index"), file, Embedder())
+    updating.update(str(tmp_path / "index"), file, Embedder())
 
 
 def test_what_lies_in_the_directory_tells_if_there_is_an_index(

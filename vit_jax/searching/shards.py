@@ -121,6 +121,19 @@ def read(directory: epath.Path, number: int) -> Shard:
   return Shard(number, entries, unreadable, embeddings)
 
 
+def read_all(
+  directory: epath.Path,
+) -> tuple[list[Shard], dict[int, DamagedError]]:
+  """Reads the whole shards, in order, and finds the damaged ones."""
+  found, damaged = [], {}
+  for number in numbers(directory):
+    try:
+      found.append(read(directory, number))
+    except DamagedError as error:
+      damaged[number] = error
+  return found, damaged
+
+
 def remove(directory: epath.Path, number: int) -> None:
   """Removes a shard; raises OSError if that fails."""
   rows, seal = _paths(directory, number)
