@@ -111,32 +111,19 @@ def convert(
     UserError: `src` cannot be read, `dst` exists, or its format cannot hold the
       network.
   """
-  repository = None
-  if hub.is_name(dst):
-    form = to
-    if form not in (None, *_UPLOADED):
-      raise UserError(
-        f"--to={to} is not a form for the hub; leave it out, or take one of"
-        f" {', '.join(_UPLOADED)}."
-      )
-    repository = hub.check_free(dst)
-  else:
-    form = _form(dst, to)
+  is_upload = hub.is_name(dst)
+  form = _uploaded_form(to) if is_upload else _form(dst, to)
+  repository = hub.check_free(dst) if is_upload else None
   if dtype is not None and form != "stablehlo":
     raise UserError(
       f"--dtype is for .stablehlo files; in {dst} parameters are float32."
     )
-  if repository is None:
-    with path_errors.explained(dst):
-      exists = epath.Path(dst).exists()
-    if exists:
-      raise UserError(
-        f"{dst} exists, and nothing is overwritten; remove it, or name another."
-      )
+  if not is_upload:
+    _check_free(dst)
   # Heavy imports come after all checks that are immediate.
   from vit_jax import trees
   from vit_jax.config import names
-  from vit_jax.pretrained import inference
+  from vit_jax.pretrained import inference, save
 
   source = inference.read(src)
   if image_size is not None or num_classes is not None:
@@ -151,25 +138,42 @@ def convert(
   )
   reason = None
   if form is None:
-    from vit_jax.pretrained import save
-
     form, reason = save.directory_form(model)
   why = "" if reason is None else f", as {reason}"
   if repository is None:
-    notes = _write(dst, form, source, dtype)
-    print("; ".join((f"wrote {dst}: {FORMS[form]}{why}", *notes)))
-    return
+    done, notes = "wrote", _write(dst, form, source, dtype)
+  else:
+    done, notes = "uploaded", _upload(src, repository, form, source)
+  print("; ".join((f"{done} {dst}: {FORMS[form]}{why}", *notes)))
+
+
+def _check_free(dst: str) -> None:
+  with path_errors.explained(dst):
+    exists = epath.Path(dst).exists()
+  if exists:
+    raise UserError(
+      f"{dst} exists, and nothing is overwritten; remove it, or name another."
+    )
+
+
+def _upload(
+  src: str, repository: str, form: str, source: "Inference"
+) -> Sequence[str]:
+  """Uploads a directory; returns its page and the sentences of `_write`."""
+  report = _report(source)
   with tempfile.TemporaryDirectory() as scratch:
     directory = epath.Path(scratch) / repository.partition("/")[2]
-    report = _report(source)
-    name = _REPORT if report is not None else None
     notes = _write(
-      os.fspath(directory), form, source, dtype, repository, report=name
+      os.fspath(directory),
+      form,
+      source,
+      repository=repository,
+      report=None if report is None else _REPORT,
     )
     if report is not None:
       report.copy(directory / _REPORT)
     page = hub.push(os.fspath(directory), repository, f"Add {src} of vit_jax")
-  print("; ".join((f"uploaded {dst}: {FORMS[form]}{why}", page, *notes)))
+  return (page, *notes)
 
 
 def _report(source: "Inference") -> epath.Path | None:
@@ -181,6 +185,16 @@ def _report(source: "Inference") -> epath.Path | None:
   workdir, _ = reading.locate(source.weights.path)
   report = workdir / "report" / "index.html"
   return report if report.exists() else None
+
+
+def _uploaded_form(to: str | None) -> str | None:
+  """Returns the format of a repository; None for any directory format."""
+  if to not in (None, *_UPLOADED):
+    raise UserError(
+      f"--to={to} is not a form for the hub; leave it out, or take one of"
+      f" {', '.join(_UPLOADED)}."
+    )
+  return to
 
 
 def _form(dst: str, to: str | None) -> str | None:
@@ -210,7 +224,7 @@ def _write(
   dst: str,
   form: str,
   source: "Inference",
-  dtype: str | None,
+  dtype: str | None = None,
   repository: str | None = None,
   report: str | None = None,
 ) -> Sequence[str]:
@@ -224,37 +238,50 @@ def _write(
       dtype=dtype or "float32",
       tokenizer=_tokenizer_files(source),
     )
-  elif form == "workdir":
+    return ()
+  if form == "workdir":
     from vit_jax.pretrained import workdir
 
     workdir.write(dst, source)
     return _missing_tokenizer(source, form)
-  else:
-    from vit_jax import registry
-    from vit_jax.pretrained import reading, save
-    from vit_jax.weights import model_card, training_record
+  from vit_jax import registry
+  from vit_jax.pretrained import save
 
-    card, training = None, None
-    if form in _WITH_CARD:
-      if source.step is not None:
-        directory, _ = reading.locate(source.weights.path)
-        training = training_record.read(directory, source.step)
-      card = model_card.text(
-        epath.Path(dst).name,
-        source.weights,
-        training,
-        library=_WITH_CARD[form],
-        repository=repository,
-        report=report,
-      )
-    weights = source.weights
-    has_text = registry.FAMILIES.get(weights.model.name).has_text
-    if has_text and not source.is_preprocess_told:
-      # Written like the family's published networks, not as we assume.
-      weights = dataclasses.replace(weights, preprocess=None)
-    notes = save.write(dst, weights, form, card)
-    return (*notes, *_missing_tokenizer(source, form))
-  return ()
+  card = None
+  if form in _WITH_CARD:
+    card = _card(epath.Path(dst).name, form, source, repository, report)
+  weights = source.weights
+  has_text = registry.FAMILIES.get(weights.model.name).has_text
+  if has_text and not source.is_preprocess_told:
+    # Written like the family's published networks, not as we assume.
+    weights = dataclasses.replace(weights, preprocess=None)
+  notes = save.write(dst, weights, form, card)
+  return (*notes, *_missing_tokenizer(source, form))
+
+
+def _card(
+  name: str,
+  form: str,
+  source: "Inference",
+  repository: str | None,
+  report: str | None,
+) -> str:
+  """Returns the text of a model card."""
+  from vit_jax.pretrained import reading
+  from vit_jax.weights import model_card, training_record
+
+  training = None
+  if source.step is not None:
+    directory, _ = reading.locate(source.weights.path)
+    training = training_record.read(directory, source.step)
+  return model_card.text(
+    name,
+    source.weights,
+    training,
+    library=_WITH_CARD[form],
+    repository=repository,
+    report=report,
+  )
 
 
 def _missing_tokenizer(source: "Inference", form: str) -> Sequence[str]:
