@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import logging
+import operator
 import os
 import sys
 import traceback
@@ -399,26 +400,22 @@ def _check_overrides(
         f""" --{whole}='("a", "b")'."""
       )
       continue
-    if _has(config, key.split(".")[1:]):
-      if has_value:
-        problems += _not_a_group(config, key, value)
+    try:
+      entry = functools.reduce(operator.getitem, key.split(".")[1:], config)
+    except (KeyError, TypeError):  # The key goes on below a value.
+      given = value if has_value else None
+      problems.append(key_suggestions.unknown(key, given, known))
       continue
-    problems.append(
-      key_suggestions.unknown(key, value if has_value else None, known)
-    )
+    if has_value and isinstance(entry, ml_collections.ConfigDict):
+      problems += _not_a_group(entry, key, value)
   if problems:
     raise UserError("\n".join(problems))
 
 
 def _not_a_group(
-  config: ml_collections.ConfigDict, key: str, value: str
+  group: ml_collections.ConfigDict, key: str, value: str
 ) -> Iterator[str]:
-  """Yields a sentence if a key is a group and its value is not a dict."""
-  group: Any = config
-  for part in key.split(".")[1:]:
-    group = group[part]
-  if not isinstance(group, ml_collections.ConfigDict):
-    return
+  """Yields a sentence if the value given for a group of keys is not a dict."""
   try:
     is_dict = isinstance(ast.literal_eval(value), dict)
   except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -431,11 +428,3 @@ def _not_a_group(
   elif all(isinstance(x, ml_collections.ConfigDict) for x in group.values()):
     advice += f", or --{key}={{}} for none"
   yield f"--{key}={value}: {key} is a group of keys; {advice}."
-
-
-def _has(config: ml_collections.ConfigDict, parts: Sequence[str]) -> bool:
-  for part in parts:
-    if not isinstance(config, ml_collections.ConfigDict) or part not in config:
-      return False
-    config = config[part]
-  return True
