@@ -13,7 +13,7 @@ from etils import epath
 
 from tests.data.building import pictures
 from vit_jax.data import checksums, order
-from vit_jax.data.building import build, shards
+from vit_jax.data.building import build, job, shards
 from vit_jax.data.tfds import dataset_directory
 from vit_jax.errors import UserError
 
@@ -274,15 +274,15 @@ def test_a_kill_between_the_move_and_the_clearing_up_is_mended(
 def test_one_that_ended_while_another_began_is_not_made_again(
   photos, tmp_path, monkeypatch
 ):
-  real = build._alone
+  real = job._alone
 
   def late(partial):
-    monkeypatch.setattr(build, "_alone", real)
+    monkeypatch.setattr(job, "_alone", real)
     assert not pictures.make(tmp_path, photos).was_there
     (partial / "dataset").mkdir(parents=True)
     return real(partial)
 
-  monkeypatch.setattr(build, "_alone", late)
+  monkeypatch.setattr(job, "_alone", late)
   built = pictures.make(tmp_path, photos)
   assert built.was_there
   assert list((tmp_path / "toy").iterdir()) == [built.directory]
