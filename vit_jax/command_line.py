@@ -402,7 +402,7 @@ def _check_overrides(
       continue
     try:
       entry = functools.reduce(operator.getitem, key.split(".")[1:], config)
-    except (KeyError, TypeError):  # The key goes on below a value.
+    except (KeyError, TypeError):  # The key continues below a value.
       given = value if has_value else None
       problems.append(key_suggestions.unknown(key, given, known))
       continue

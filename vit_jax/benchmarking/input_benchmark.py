@@ -1,4 +1,4 @@
-"""Speed of our input pipeline beside a baseline's, in images per second."""
+"""Images per second of our input pipeline, compared with a baseline."""
 
 import dataclasses
 import itertools
@@ -91,11 +91,11 @@ def compare_views(
   rounds: int,
   show: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-  """Measures a pipeline of several crops beside one for each crop.
+  """Compares a pipeline of several crops with a pipeline for each crop.
 
-  The former decodes an image once, the latter once for each crop, of which
-  they decode no more than it needs. A view's crops are alike, so that one of
-  them is measured. `show` is as of `compare`.
+  The former decodes an image once. The latter decode it once for each crop, but
+  only the part that the crop needs. All crops of a view cost the same, so one
+  of them is measured. `show` is as in `compare`.
 
   Returns:
     "ratio": the median over the rounds of our images per second over those of

@@ -170,7 +170,7 @@ def _is_measured(key: str, evaluator: str | None) -> bool:
 def is_allowed(key: str, allow_change: str) -> bool:
   """Returns True if `config.allow_change` names a key or its section.
 
-  Any key of a run's length stands for all of them.
+  To name one key of a run's length is to name all of them.
   """
   names = allowed_keys(allow_change)
   if key in _LENGTH and not _LENGTH.isdisjoint(names):

@@ -58,7 +58,7 @@ def load(text: str) -> schema.Config:
   try:
     config = json.loads(text)
   except ValueError:
-    config = None  # Which pydantic says in more words.
+    config = None  # pydantic reports where the JSON is wrong.
   if not isinstance(config, Mapping):
     return _validated(text)
   _import_extensions(config)
@@ -114,7 +114,7 @@ def _import_extensions(config: Mapping[str, Any]) -> None:
 
 
 def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-  """`config` whose named sections lack the unset keys of other names."""
+  """Returns `config` without unset keys that belong to other sections."""
   config = dict(config)
   for group in ("model", "objective"):
     if isinstance(config.get(group), Mapping):
@@ -131,7 +131,7 @@ def _with_own_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_unset(keys: Mapping[str, Any]) -> dict[str, Any]:
-  """`keys`, those of parts too, without those whose default a name decides."""
+  """Returns `keys`, and those of parts, without unset ones."""
   return {
     name: _without_unset(value) if isinstance(value, Mapping) else value
     for name, value in keys.items()
@@ -151,7 +151,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _decided(value: Any, is_init: bool) -> Any:
-  """`value` with what hangs on `init_from` decided."""
+  """Returns `value` with the defaults that depend on `init_from` resolved."""
   if isinstance(value, Mapping):
     return {name: _decided(item, is_init) for name, item in value.items()}
   if isinstance(value, IfInitFrom):
@@ -160,7 +160,7 @@ def _decided(value: Any, is_init: bool) -> Any:
 
 
 def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
-  """One sentence for each thing wrong, in the order of the keys."""
+  """Yields a sentence for each problem, in the order of the keys."""
   seen = set()
   for item in error.errors():
     loc = _location(item["loc"])
@@ -204,7 +204,7 @@ def _sentences(error: pydantic.ValidationError) -> Iterator[str]:
 
 
 def _of_part(part: str, error: named_sections.PartError) -> Iterator[str]:
-  """One sentence for each thing wrong in a part of the network."""
+  """Yields a sentence for each problem in a part of the network."""
   known, tag, _ = named_sections.NAMED["model"]
   for item in error.errors:
     name = ".".join((part, *filter(_is_key, map(str, item["loc"]))))
@@ -218,7 +218,7 @@ def _of_part(part: str, error: named_sections.PartError) -> Iterator[str]:
 
 
 def _about_value(name: str, item: Mapping[str, Any]) -> str:
-  """The sentence about a value that is of another kind than is wanted."""
+  """Returns the sentence about a value of the wrong type or range."""
   value, kind = item["input"], item["type"]
   if kind == "literal_error":
     return f"{name} = {value!r} is not one of {item['ctx']['expected']}."
@@ -267,7 +267,7 @@ def _is_key(part: str) -> bool:
 
 
 def _foreign_key(loc: tuple[int | str, ...], value: Any) -> str | None:
-  """The sentence about a key that sections of other names have, if any has."""
+  """Returns the sentence about a key that other sections have, if any."""
   if len(loc) != 3 or loc[0] not in ("model", "objective"):
     return None
   group, chosen, key = loc
@@ -328,7 +328,7 @@ def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _empty(name: str, value: Any) -> Iterator[str]:
-  """Sentences about keys that an empty shell variable may have emptied."""
+  """Yields sentences about keys set to empty text, as by a shell variable."""
   if isinstance(value, Mapping):
     for key, entry in value.items():
       yield from _empty(f"{name}.{key}", entry)

@@ -56,8 +56,8 @@ def computed_flops(
   Args:
     model: The section of a config; its own `num_classes` is ignored.
     num_classes: Outputs of the head; None is no head.
-    read_patches: Number of patches that an objective reads in place of what
-      the head does.
+    read_patches: Number of patches that an objective reads, if it does not
+      read what the head does.
   """
   read = () if read_patches is None else (read_patches,)
   unread = registry.FAMILIES.get(model.name).unread_flops(model, *read)

@@ -25,9 +25,9 @@ class Result:
     data: Data of pre-training, 'i1k' or 'i21k'.
     epochs: Epochs of this phase on ImageNet-1k.
     accuracy: Top-1, percent.
-    params: Parameters, millions; None where they are not printed.
-    gmacs: Multiply-adds of a forward pass, 10^9; None likewise.
-    config: What trains it: `--config` of this phase.
+    params: Parameters, millions; None if they are not printed.
+    gmacs: Multiply-adds of a forward pass, 10^9; None if not printed.
+    config: Value of `--config` for this phase.
     window_size: Side of a Swin's windows; None: the variant's.
   """
 

@@ -71,5 +71,5 @@ def of(classes: Sequence[Any], *, key: str) -> list[Names]:
 
 
 def of_dataset(names: Sequence[str]) -> list[Names]:
-  """The names that a dataset has for its classes; '_' stands for a space."""
+  """Returns a dataset's class names, with spaces for underscores."""
   return [(name.replace("_", " "),) for name in names]

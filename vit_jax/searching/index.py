@@ -32,10 +32,10 @@ class Source:
   """The images and the checkpoint of an index.
 
   Attributes:
-    images: The folder, from the root.
-    checkpoint: Path of the checkpoint, from the root where it is a path.
+    images: Absolute path of the folder.
+    checkpoint: Name of the checkpoint, or its absolute path.
     step: Its number of updates; None for a published file.
-    fingerprint: Digest of all that the embeddings depend on.
+    fingerprint: Digest of everything that the embeddings depend on.
   """
 
   images: str
@@ -62,11 +62,11 @@ class Index:
   """An index as it was read; the files of its shards stay mapped.
 
   Attributes:
-    directory: Where it lies.
-    source: What it is of.
+    directory: Its directory.
+    source: Its images and checkpoint.
     shards: Its parts, in order.
-    unopened: Files that could not be opened when it was updated, which is not
-      kept: they may be opened one day without a change.
+    unopened: Files that the update could not open. This is not stored, as they
+      may become readable without a change.
   """
 
   directory: str
@@ -114,7 +114,7 @@ class Index:
 
 
 def source_of(directory: str) -> Source | None:
-  """Reads what an index is of; None: nothing lies there.
+  """Reads the source of an index; None if there is no index.
 
   Raises:
     UserError: The directory holds something else, or the file is damaged.
@@ -153,11 +153,10 @@ def source_of(directory: str) -> Source | None:
 
 
 def check(found: Source, wanted: Source, directory: str) -> None:
-  """Compares what an index is of with what it is wanted of.
+  """Compares the source of an index with the one that is wanted.
 
   Raises:
-    UserError: Its embeddings are another checkpoint's, or it is of another
-      folder.
+    UserError: Its checkpoint or its folder is another.
   """
   if found.fingerprint != wanted.fingerprint:
     raise UserError(
@@ -182,13 +181,13 @@ def load(directory: str, source: Source) -> Index:
 
 
 def begin(directory: str, source: Source) -> None:
-  """Writes what an index is of, before its first shard."""
+  """Writes the source of an index, before its first shard."""
   content = {"format": _FORMAT, **dataclasses.asdict(source)}
   records.write_json(epath.Path(directory) / FILE, content)
 
 
 def _is_free(place: epath.Path) -> bool:
-  """Tests if nothing lies at a path, or what a killed start has left."""
+  """Tests if there is nothing at a path, except what a kill has left."""
   if not place.exists():
     return True
   if not place.is_dir():

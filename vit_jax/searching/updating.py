@@ -42,14 +42,14 @@ _logger = logging.getLogger(__name__)
 def update(
   directory: str, source: Source, embed: Embed, *, shard_size: int = SHARD_SIZE
 ) -> Index:
-  """Makes an index fit its folder, from nothing or from what there is.
+  """Creates an index, or makes an existing one fit its folder.
 
   Args:
-    directory: Where it lies; made if it does not exist.
-    source: What it is of, as `check` found it.
-    embed: Gives each of the files, in order, with its embedding.
-    shard_size: Images of a shard; a multiple of the size of a batch, so that
-      batches are the same wherever an update is continued.
+    directory: Its directory, created if it does not exist.
+    source: Its images and checkpoint, which `index.check` has compared.
+    embed: Yields each of the files, in order, with its embedding.
+    shard_size: Number of images in a shard; a multiple of the batch size, so
+      that batches are the same wherever an update is continued.
 
   Raises:
     UserError: The folder holds no images, the index cannot be written, or
@@ -99,10 +99,10 @@ def _update(
 
 
 def _claim(place: epath.Path, source: Source) -> None:
-  """Says what the index is of, and removes what killed processes have left.
+  """Writes the source of a new index, and removes what kills have left.
 
   Raises:
-    UserError: It has become another's since it was looked at.
+    UserError: Another process has created another index in the meantime.
   """
   if (found := indexes.source_of(str(place))) is not None:
     indexes.check(found, source, str(place))
@@ -113,7 +113,7 @@ def _claim(place: epath.Path, source: Source) -> None:
 
 
 class _Writer:
-  """Writes shards under the numbers after those that are there."""
+  """Writes shards under new numbers, above the existing ones."""
 
   def __init__(self, place: epath.Path):
     self.place = place
@@ -141,16 +141,16 @@ def _drop(
 ) -> int:
   """Drops entries of files that are gone or have changed.
 
-  An update that was killed while it merged shards may also have left an entry
-  twice.
+  An update that was killed while it merged shards may have left entries twice;
+  the second of them is dropped too.
 
   Args:
     found: All shards.
-    files: The folder as it is.
-    writer: Takes the places of the shards that change; None: they stay.
+    files: Files of the folder.
+    writer: Replaces the shards that change; None to only count.
 
   Returns:
-    The number of entries.
+    The number of dropped entries.
   """
   seen: set[str] = set()
   num_dropped = 0
@@ -178,7 +178,7 @@ def _drop(
 
 
 def _missing(found: Sequence[Shard], files: dict[str, Stamp]) -> list[str]:
-  """Paths of files without an entry, in their order."""
+  """Returns the paths of files without an entry, in order."""
   known = {
     entry.path
     for shard in found
@@ -195,9 +195,9 @@ def _embed(
   embed: Embed,
   shard_size: int,
 ) -> list[Entry]:
-  """Writes shards of the files; returns those that cannot be opened.
+  """Embeds files into new shards; returns those that cannot be opened.
 
-  Without a writer, none is expected to open.
+  The writer is None if none of the files can be opened.
   """
   unopened: list[Entry] = []
   if not paths:
@@ -230,7 +230,7 @@ def _embed(
 
 
 def _merge(writer: _Writer, shard_size: int) -> None:
-  """Makes full shards of many that are nearly empty."""
+  """Merges shards that are less than half full, if there are many."""
   partial = [
     s for s in writer.whole_shards() if 2 * len(s.entries) < shard_size
   ]
