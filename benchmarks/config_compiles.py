@@ -1,4 +1,4 @@
-"""Compiles every shipped config and objective for devices that are not here.
+"""Compiles every shipped config and objective for absent devices.
 
   python benchmarks/config_compiles.py --output=DIR [--topology=h100:8]
       [--only=mae,dino] [--list]
@@ -6,9 +6,10 @@
 Each config is compiled by `vit_jax.compile` with the batch of its recipe; one
 that does not fit is compiled again in more and more parts
 (`train.accumulate_steps`) until it does, or with all activations recomputed if
-its loss compares the examples of a whole batch. The figures are kept in DIR, so
-that a run that was stopped goes on, and printed as a table at the end; --list
-prints what is there. Needs the compiler of the devices and none of them.
+its loss compares the examples of a whole batch. The figures are kept in DIR,
+from which a run that was stopped continues, and printed as a table at the end;
+--list prints the existing ones. Needs the compiler for the devices, but no
+device.
 """
 
 import argparse

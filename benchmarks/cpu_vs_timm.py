@@ -1,4 +1,4 @@
-"""Training images per second on a CPU, ours beside timm's, in one run.
+"""Training images per second on a CPU, compared with timm's in one run.
 
   python benchmarks/cpu_vs_timm.py [--models=DeiT-S/16,Swin-T,ConvNeXt-T]
       [--batch=16] [--steps=5] [--rounds=3] [--smoke] [--output=JSON]

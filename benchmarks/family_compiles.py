@@ -1,13 +1,13 @@
-"""Compiles the networks of the table of families for devices that are not here.
+"""Compiles the networks of the table of families for absent devices.
 
   python benchmarks/family_compiles.py --output=DIR [--topology=h100:8]
       [--models=Swin-T] [--list]
 
 Each network of `vit_jax.tables families`, at its size of images, is compiled by
 `vit_jax.compile` in bfloat16 with the step of configs/benchmark.py and 64
-images a device, or half as many until it fits. The figures are kept in DIR, so
-that a run that was stopped goes on. At the end, and with --list at once,
-DIR/compiled_families_h100.json, named after the accelerator, has what
+images a device, or half as many until it fits. The figures are kept in DIR,
+from which a run that was stopped continues. At the end, and with --list at
+once, DIR/compiled_families_h100.json, named after the accelerator, has what
 `vit_jax.tables families` reads in vit_jax/paper. Needs the compiler of the
 devices and none of them; `benchmarks/tpu_cycles_families.py` makes the figures
 of TPUs, whose compiler takes hours for some of these.

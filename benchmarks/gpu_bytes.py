@@ -1,4 +1,4 @@
-"""The train step's memory and bytes on absent GPUs beside a plain network's.
+"""Memory and bytes of the train step on absent GPUs, and a plain network's.
 
   python benchmarks/gpu_bytes.py [--models=B/16,L/16] [--topology=h100:8]
       [--batch_per_gpu=128] [--plain=float32,bfloat16]

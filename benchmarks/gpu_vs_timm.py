@@ -1,4 +1,4 @@
-"""Training images per second and MFU on a GPU, ours beside timm's, in one call.
+"""Training images per second and MFU on a GPU, compared with timm's.
 
   python benchmarks/gpu_vs_timm.py [--models=S/16,B/16,L/16]
       [--batches=128,256,512] [--attention=cudnn,xla,flash]

@@ -1,4 +1,4 @@
-"""Cycles of an MLP whose products are int8, beside bfloat16's, on absent TPUs.
+"""Cycles of an MLP with int8 and with bfloat16 products, on absent TPUs.
 
   python benchmarks/int8_cycles.py [--models=B/16,H/14] [--topology=v5e:2x2]
       [--images=64]

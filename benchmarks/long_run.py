@@ -71,7 +71,7 @@ def watch(steps: int, workdir: pathlib.Path) -> list[dict[str, float]]:
 
 
 def compare(seen: list[dict[str, float]], steps: int) -> dict[str, float]:
-  """The last tenth of the run beside the second."""
+  """Compares the last tenth of the run with the second."""
   result: dict[str, float] = {"steps": steps}
   tenths = {
     "early": [x for x in seen if 0.1 <= x["step"] / steps <= 0.2],

@@ -1,4 +1,4 @@
-"""Seconds and memory that large datasets take to open, beside plain readings.
+"""Seconds and memory to open large datasets, compared with plain reading.
 
   python benchmarks/opening.py --dir=DIR [--scale=0.01]
 

@@ -73,7 +73,7 @@ _ASIDE = re.compile(
   r"|train\.(dataset|split|preprocess|.*_key|shuffle_block|prefetch_batches"
   r"|max_bad_examples|exclude)"
 )
-# What the appendix varies, beside Table 8.
+# Studies of the appendix, except Table 8.
 _SHAPES = {
   "depth": (2, 4, 16, 32, 64),
   "width": (256, 512, 2048, 4096),

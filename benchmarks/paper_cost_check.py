@@ -1,4 +1,4 @@
-"""The paper's TPUv3-core-days beside what the compiler estimates for ours.
+"""The paper's TPUv3-core-days, compared with the compiler's estimates for ours.
 
   python benchmarks/paper_cost_check.py [--rows=H/14,...] [--output=JSON]
 

@@ -1,4 +1,4 @@
-"""First answers of transformers for an exported directory, beside predict's.
+"""Top answers of transformers for an exported directory, compared with predict.
 
   python benchmarks/same_labels.py --checkpoint=RUN --directory=EXPORTED PATH...
 

@@ -1,10 +1,10 @@
-"""Seconds that a save holds training up, beside Orbax's own choice.
+"""Seconds that a save blocks training, compared with Orbax's own default.
 
   python benchmarks/saving.py [--arrays=400] [--side=64] [--devices=4]
 
-Small float32 arrays lie on all simulated devices of a CPU, as with replicated
-parameters. The baseline is Orbax's handler of arrays as it comes, which has
-every replica write a slice of each; ours is that of a run's checkpoints.
+Small float32 arrays are on all simulated devices of a CPU, like replicated
+parameters. The baseline is Orbax's default handler of arrays, with which every
+replica writes a slice of each; ours is that of a run's checkpoints.
 """
 
 import argparse

@@ -2,11 +2,11 @@
 
   python benchmarks/searching.py --index=DIR
 
-DIR gets an index of --rows vectors of --width numbers in shards of 512, as
-`vit_jax.search` writes them, unless it is there. The vectors are of unit
-length; the time is that of `Index.search` for one query and for --queries
-together, the 20 nearest of each, beside one product of NumPy with all vectors
-in one array of memory.
+Unless DIR has one, this writes an index of --rows vectors of --width numbers in
+shards of 512, as `vit_jax.search` does. The vectors have unit length. The time
+is that of `Index.search` for the 20 nearest vectors of one query and of
+--queries at once, compared with one product of NumPy with all vectors in one
+array in memory.
 """
 
 import argparse

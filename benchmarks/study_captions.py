@@ -6,8 +6,8 @@
 Makes captions of the images of CIFAR-10, an image folder: DIR/data has links to
 the folder's images, lists of their captions and a tokenizer learnt from them;
 DIR/data_of_names has the same with captions that name the class alone.
-Trains each run of configs/study_captions.py in turn; what is finished is not
-run again, and what was cut short goes on. Prints a table with the accuracy on
+Trains each run of configs/study_captions.py in turn; finished runs are not
+repeated, and interrupted runs resume. Prints a table with the accuracy on
 the test images, and the share of images of a colour among the ten that are
 nearest to its word.
 """

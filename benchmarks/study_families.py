@@ -4,7 +4,7 @@
       [--images=5000] [--seen=800000]
 
 Trains each run of configs/study_families.py in turn, the teacher before its
-student. What is finished is not run again, and what was cut short goes on.
+student. Finished runs are not repeated, and interrupted runs resume.
 Prints a table and writes the accuracy over the compute to DIR/accuracy.svg.
 """
 

@@ -5,10 +5,9 @@
 
 Trains each run of configs/study_selfsupervised.py in turn, then tunes each on
 10 labels a class, which are drawn anew `draws` times, and measures raw pixels.
-What is finished is not run again, and what was cut short goes on; BEiT needs
-the run `random`. Prints a table of what is finished and writes the accuracy
-over the compute to DIR/neighbors.svg. `--methods=` alone prints them and runs
-nothing.
+Finished runs are not repeated, and interrupted runs resume; BEiT needs the run
+`random`. Prints a table of the finished runs and writes the accuracy over the
+compute to DIR/neighbors.svg. `--methods=` alone only does the latter two.
 """
 
 import argparse

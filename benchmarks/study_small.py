@@ -1,4 +1,4 @@
-"""The study of docs/study.md: a ViT beside a ResNet on parts of CIFAR-10.
+"""The study of docs/study.md: a ViT and a ResNet on parts of CIFAR-10.
 
   python benchmarks/study_small.py --data_dir=CIFAR10 --runs=DIR [--seeds=1]
 

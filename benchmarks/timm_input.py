@@ -11,8 +11,8 @@ not torchvision: the crop is written out here. Ours on the same files is
       --config.data_dir=PARENT --config.model.image_size=224 \\
       --config.train.preprocess='decode|random_resized_crop|randaug(2, 9, 0.5, True)|flip_lr'
 
-where DIR is PARENT/train. With --crop_only images are cropped, bilinearly, and
-mirrored: beside ours with 'decode|inception_crop|flip_lr'.
+where DIR is PARENT/train. With --crop_only images are only cropped, bilinearly,
+and mirrored, to compare with 'decode|inception_crop|flip_lr'.
 """  # noqa: E501
 
 import argparse

@@ -1,4 +1,4 @@
-"""Captions a second of our tokenizers, beside transformers' where installed.
+"""Captions per second of our tokenizers and, if installed, of transformers'.
 
   python benchmarks/tokenizing.py TOKENIZER [TOKENIZER ...] --captions=FILE
 

@@ -9,7 +9,7 @@ that the part's matrix products would take at the chip's peak. A fusion counts
 for its last operation, which may draw others in: a sum over tokens may well end
 up in the product before it. FLOPs inside of our own kernels are not known.
 
-With --depths two shallow networks are compiled in place of the whole one, and
+With --depths two shallow networks are compiled instead of the whole one, and
 what a layer adds is added up. Needs libtpu, no TPU.
 """
 

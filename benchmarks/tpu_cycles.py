@@ -1,4 +1,4 @@
-"""The train step's estimated cycles on TPUs beside those of big_vision's step.
+"""Estimated cycles of the train step on TPUs, compared with big_vision's.
 
   python benchmarks/tpu_cycles.py [--rows=S/16,B/16] [--depths=2,3]
       [--set model.softmax_dtype=bfloat16] [--option NAME=VALUE] [--output=JSON]
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
-  """A row of the baseline table, and what is compiled beside it.
+  """A row of the baseline table, and what is compiled to compare with it.
 
   big_vision's step for the same shapes with the softmax in bfloat16: bfloat16
   compute, Adam with a bfloat16 first moment, clipping to norm 1, sigmoid loss,
@@ -104,7 +104,7 @@ def compiled(
     row: Shapes and topology.
     depth: Layers; None: the variant's.
     overrides: Values of dotted config keys.
-    options: Options of the compiler, beside those that `train` uses.
+    options: Options of the compiler, in addition to those of `train`.
 
   Raises:
     UserError: It does not fit.

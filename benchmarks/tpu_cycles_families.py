@@ -1,4 +1,4 @@
-"""The train step's estimated cycles on TPUs beside a straightforward network's.
+"""Estimated cycles of the train step on TPUs, and of a straightforward network.
 
   python benchmarks/tpu_cycles_families.py [--models=Swin-T,ConvNeXt-T]
       [--by_stage] [--plain=float32,bfloat16] [--topology=v5e:8x8]
