@@ -1,8 +1,8 @@
 """The model of `python -m vit_jax.benchmark step`: S/16, float32, batch 32.
 
---config=configs/benchmark.py:model=B/16,batch=512,dtype=bfloat16
---config=configs/benchmark.py:model=R50x1
---config=configs/benchmark.py:model=Swin-T
+  --config=configs/benchmark.py:model=B/16,batch=512,dtype=bfloat16
+  --config=configs/benchmark.py:model=R50x1
+  --config=configs/benchmark.py:model=Swin-T
 """
 
 import ml_collections
