@@ -3,6 +3,8 @@
   --config=configs/benchmark.py:model=B/16,batch=512,dtype=bfloat16
   --config=configs/benchmark.py:model=R50x1
   --config=configs/benchmark.py:model=Swin-T
+
+`model` is a network's name, such as those in docs/families.md.
 """
 
 import ml_collections
