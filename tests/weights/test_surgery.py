@@ -363,6 +363,21 @@ def test_a_misfit_is_a_row_with_its_likely_reason(name):
   assert row.endswith(reason)
 
 
+@pytest.mark.parametrize("representation_size", [None, 12])
+def test_a_feature_of_another_length_is_put_down_to_the_pooling(
+  representation_size,
+):
+  """A config may leave the number of classes to the data."""
+  keys = {"representation_size": representation_size}
+  model, params = published_npz.vit(pool="cls_gap", **keys)
+  wanted = build.config_of(model).updated(num_classes=None)
+  shapes = {name: leaf.shape for name, leaf in params.items()}
+  with pytest.raises(UserError) as error:
+    surgery.fit(weights(**keys), wanted, shapes)
+  _, _, row = str(error.value).splitlines()
+  assert row.endswith("set config.model.pool='cls' (it is 'cls_gap')")
+
+
 def test_another_family_is_named():
   resnet = Weights(
     "r.npz",

@@ -4,8 +4,9 @@ import re
 
 # Regex for a parameter -> keys, the likeliest first.
 _KEYS = (
-  (r"pre_logits/.*", "representation_size width"),
-  (r"head/.*", "num_classes representation_size width"),
+  (r"pre_logits/.*", "representation_size width pool"),
+  # A head of other classes is a new one, so its number of inputs is at fault.
+  (r"head/.*", "representation_size width pool num_classes"),
   (r"dist|head_dist/.*", "distillation num_classes width"),
   (r"cls", "pool cls_token width"),
   (r"registers", "registers width"),
