@@ -3,6 +3,7 @@
 import json
 import shutil
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -191,6 +192,21 @@ def test_a_missing_pickled_shard_and_whole_numbers_are_named(tmp_path):
     tensors.read(epath.Path(tmp_path))
   (tmp_path / "pytorch_model-00001-of-00002.bin").unlink()
   with pytest.raises(UserError, match="00001-of-00002.bin does not exist"):
+    tensors.read(epath.Path(tmp_path))
+
+
+def test_a_tensor_without_a_name_in_a_pickled_shard_is_no_parameter(tmp_path):
+  """A number is its key, as in the state of an optimizer."""
+  pickled_shards(tmp_path, "dino/dinov2.pth")
+  shard = tmp_path / "pytorch_model-00001-of-00001.bin"
+  with zipfile.ZipFile(shard) as archive:
+    entries = {entry: archive.read(entry) for entry in archive.infolist()}
+  name = b"X\x09\0\0\0cls_token"
+  assert sum(data.count(name) for data in entries.values()) == 1
+  with zipfile.ZipFile(shard, "w") as archive:
+    for entry, data in entries.items():
+      archive.writestr(entry, data.replace(name, b"K\x01"))
+  with pytest.raises(UserError, match="'cls_token' is not there"):
     tensors.read(epath.Path(tmp_path))
 
 

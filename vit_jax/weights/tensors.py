@@ -168,7 +168,9 @@ def _read_pickled_shard(path: epath.Path) -> dict[str, np.ndarray]:
   found = {
     name: tensor
     for name, tensor in torch_file.read(path).items()
-    if isinstance(tensor, np.ndarray) and not name.endswith(_INDICES)
+    if isinstance(tensor, np.ndarray)
+    and isinstance(name, str)
+    and not name.endswith(_INDICES)
   }
   for name, tensor in found.items():
     _check_batch_norm(path, name)
