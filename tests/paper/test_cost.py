@@ -131,7 +131,8 @@ def test_the_last_layer_computes_what_the_head_reads():
 
   of_token = 2 * (2 * 16**2 + 2 * 10 * 16 + 2 * 16 * 24)
   assert left_out() == 9 * of_token
-  assert left_out(pool="gap") == left_out(pool="map") == 0
+  for pool in ("gap", "cls_gap", "map"):
+    assert left_out(pool=pool) == 0
   assert left_out(scan_layers=True) == 0
 
 
@@ -196,7 +197,7 @@ def test_pool_none_pays_the_head_for_every_token():
   assert head - bare == 9 * 2 * 16 * 5
 
 
-@pytest.mark.parametrize("pool", ["cls", "gap", "map", "none"])
+@pytest.mark.parametrize("pool", ["cls", "gap", "cls_gap", "map", "none"])
 @pytest.mark.parametrize("pos_embedding", ["learned_1d", "relative"])
 def test_cost_is_what_xla_counts_in_matrix_products(pool, pos_embedding):
   """The jaxpr's products, counted one by one, add up to the formula."""
