@@ -305,6 +305,17 @@ def test_a_network_without_qkv_bias_has_biases_of_zeros(copied, name):
   jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
+def test_a_lone_missing_bias_is_missed(copied):
+  """Zeros are taken for all of a network's biases or for none."""
+  directory = copied("huggingface_swin")
+  name = "swin.encoder.layers.0.blocks.1.attention.self.query.bias"
+  change_tensors(
+    directory, lambda x: {n: one for n, one in x.items() if n != name}
+  )
+  with pytest.raises(UserError, match="query.bias"):
+    huggingface.read(directory)
+
+
 def test_windows_that_transformers_lacks_are_named(tmp_path):
   weights = timm.read(GOLDEN / "timm_swin")
   model = weights.model.updated(image_size=16)

@@ -115,10 +115,17 @@ def test_lone_tower_says_which_gelu_is_assumed(copied, name):
 
 
 @pytest.mark.parametrize("name", ["timm_swin", "timm_convnext", "timm_bit"])
-def test_a_map_that_timm_does_not_pool_is_averaged_and_said(copied, name):
+@pytest.mark.parametrize("place", ["config", "model_args"])
+def test_a_map_that_timm_does_not_pool_is_averaged_and_said(
+  copied, name, place
+):
   directory = copied(name)
   assert not timm.read(directory).assumed
-  change(directory, global_pool="")
+  keys = {"global_pool": ""}
+  if place == "model_args":
+    config = json.loads((directory / "config.json").read_text())
+    keys = {"model_args": config.get("model_args", {}) | keys}
+  change(directory, **keys)
   (note,) = timm.read(directory).assumed
   assert 'global_pool = ""' in note and "'tokens'" in note
 
