@@ -195,19 +195,34 @@ def test_a_missing_pickled_shard_and_whole_numbers_are_named(tmp_path):
     tensors.read(epath.Path(tmp_path))
 
 
-def test_a_tensor_without_a_name_in_a_pickled_shard_is_no_parameter(tmp_path):
-  """A number is its key, as in the state of an optimizer."""
-  pickled_shards(tmp_path, "dino/dinov2.pth")
-  shard = tmp_path / "pytorch_model-00001-of-00001.bin"
+def rekeyed(directory, key):
+  """Gives the class token in the only pickled shard another key."""
+  shard = directory / "pytorch_model-00001-of-00001.bin"
   with zipfile.ZipFile(shard) as archive:
     entries = {entry: archive.read(entry) for entry in archive.infolist()}
   name = b"X\x09\0\0\0cls_token"
   assert sum(data.count(name) for data in entries.values()) == 1
   with zipfile.ZipFile(shard, "w") as archive:
     for entry, data in entries.items():
-      archive.writestr(entry, data.replace(name, b"K\x01"))
+      archive.writestr(entry.filename, data.replace(name, key))
+
+
+def test_a_tensor_without_a_name_in_a_pickled_shard_is_no_parameter(tmp_path):
+  """A number is its key, as in the state of an optimizer."""
+  pickled_shards(tmp_path, "dino/dinov2.pth")
+  rekeyed(tmp_path, b"K\x01")
   with pytest.raises(UserError, match="'cls_token' is not there"):
     tensors.read(epath.Path(tmp_path))
+
+
+def test_places_of_tokens_in_pickled_shards_are_no_parameters(tmp_path):
+  pickled_shards(tmp_path, "dino/dinov2.pth")
+  rekeyed(tmp_path, b"X\x0e\0\0\0a.position_ids")
+  index = tmp_path / tensors.PICKLE_INDEX
+  index.write_text(index.read_text().replace("cls_token", "a.position_ids"))
+  found = tensors.read(epath.Path(tmp_path))
+  wanted = torch_file.read(GOLDEN / "dino/dinov2.pth").keys() - {"cls_token"}
+  assert found.keys() == wanted
 
 
 VALUES = st.recursive(
