@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from etils import epath
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.models import networks
@@ -316,6 +316,7 @@ shapes = st.lists(st.sampled_from([0, 1, 2, 4, 5, 16]), max_size=5)
 
 
 @given(st.dictionaries(names, st.none() | shapes, max_size=6), st.booleans())
+@example({"cls": []}, False)
 @settings(max_examples=200)
 def test_wrong_names_and_shapes_are_a_user_error(changes, alone):
   params = {} if alone else dict(PARAMS)

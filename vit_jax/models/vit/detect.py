@@ -136,7 +136,8 @@ def _pooling(
 def _reads_two(shapes: Mapping[str, Shape]) -> bool:
   """Tells whether the first layer after the pooling takes two joined tokens."""
   first = next((n for n in _AFTER_POOLING if n in shapes), None)
-  return first is not None and shapes[first][:1] == (2 * shapes["cls"][-1],)
+  width = shapes["embedding/kernel"][-1]  # A class token may be damaged.
+  return first is not None and shapes[first][:1] == (2 * width,)
 
 
 def _has_key_bias(shapes: Mapping[str, Shape]) -> bool:
