@@ -4,9 +4,12 @@ A run that trains asks for SIGTERM as a request to save when it joins its
 processes, which replaces this; see `stopping`.
 """
 
+import contextlib
 import os
+import select
 import signal
 import threading
+import time
 from types import FrameType
 
 from vit_jax import records
@@ -25,6 +28,7 @@ def catch() -> None:
   os.set_blocking(writer, False)
   signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
   signal.signal(signal.SIGTERM, _left_to_thread)
+  os.register_at_fork(after_in_child=_forget)
   stderr = os.dup(2)  # The compiler's output may be suppressed just then.
   threading.Thread(target=_watch, args=(reader, stderr), daemon=True).start()
 
@@ -35,8 +39,18 @@ def renew() -> None:
     signal.signal(signal.SIGTERM, _left_to_thread)
 
 
+def _forget() -> None:
+  """Lets SIGTERM end a forked child, which has no thread, not its parent."""
+  signal.set_wakeup_fd(-1)
+  if signal.getsignal(signal.SIGTERM) is _left_to_thread:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _left_to_thread(number: int, frame: FrameType | None) -> None:
   del number, frame
+  # Keeps the main thread from writing while the other removes files; not
+  # forever, as it may hold a lock that the other needs.
+  time.sleep(10)
 
 
 def _watch(reader: int, stderr: int) -> None:
@@ -44,7 +58,10 @@ def _watch(reader: int, stderr: int) -> None:
     is_sigterm = signal.SIGTERM in os.read(reader, 1)
     # A command that passes it on to its runs has a handler of its own.
     if is_sigterm and signal.getsignal(signal.SIGTERM) is _left_to_thread:
-      # Not by print, whose buffer the main thread may be using.
-      os.write(stderr, f"{WORDS}\n".encode())
+      with contextlib.suppress(OSError):
+        # Not by print, whose buffer the main thread may be using, nor into a
+        # pipe that is full: whoever reads it may have stopped.
+        if select.select((), (stderr,), (), 0)[1]:
+          os.write(stderr, f"{WORDS}\n".encode())
       records.discard_unfinished()
       os._exit(EXIT_TERMINATED)
