@@ -386,6 +386,26 @@ def test_a_run_outlives_a_full_disk_of_its_log(tmp_path):
   assert json.loads((tmp_path / "summary.json").read_text())["step"] == 3
 
 
+@pytest.mark.parametrize("outlives_output", [False, True])
+def test_unbuffered_output_is_written_line_by_line(outlives_output):
+  code = f"""
+import os, sys
+from vit_jax import command_line
+def main(argv):
+  print("out")
+  print("err", file=sys.stderr)
+  os._exit(0)  # A crash, which leaves no time to write what is buffered.
+command_line.run(main, outlives_output={outlives_output})
+"""
+  result = subprocess.run(
+    [sys.executable, "-u", "-c", code],
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+  assert (result.stdout, result.stderr) == ("out\n", "err\n")
+
+
 def test_the_reader_of_a_table_may_end_early():
   code, said = piped("vit_jax.tables")
   assert code in (0, 1) and said == ""

@@ -130,7 +130,8 @@ def _guarded(stream: TextIO | None, *, drops: bool) -> TextIO:
     io.BufferedWriter(_Guarded(stream.fileno(), drops=drops)),
     encoding=stream.encoding,
     errors=stream.errors,
-    line_buffering=stream.line_buffering,
+    # PYTHONUNBUFFERED sets only the second.
+    line_buffering=stream.line_buffering or stream.write_through,
   )
 
 
