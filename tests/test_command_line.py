@@ -440,3 +440,23 @@ def test_a_tilde_after_the_name_of_a_flag_is_the_home_directory(
   assert result.returncode == 0, result.stderr
   assert [path.name for path in tmp_path.iterdir()] == ["home"]
   assert (tmp_path / "home" / "table.md").read_text()
+
+
+def test_a_tilde_in_a_key_of_a_config_is_left_to_who_reads_it():
+  code = """
+from vit_jax import command_line
+command_line.define_config()
+def main(argv):
+  print(repr(command_line.resolved_config().data_dir))
+command_line.run(main, config_flag="config")
+"""
+  result = subprocess.run(
+    [
+      *(sys.executable, "-c", code, f"{QUICKSTART}:smoke"),
+      "--config.data_dir=~/data",
+    ],
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+  assert result.stdout == "'~/data'\n", result.stderr

@@ -111,12 +111,12 @@ def test_a_command_with_a_handler_of_its_own_is_not_ended(repo):
       "before = signal.signal(signal.SIGTERM, lambda *_: print('heard'))",
       "os.kill(os.getpid(), signal.SIGTERM)",
       "time.sleep(1)",
-      "sys.stdout.flush()",
+      "print('alive', flush=True)",
       "signal.signal(signal.SIGTERM, before)",
       "os.kill(os.getpid(), signal.SIGTERM)",
     ],
   )
-  assert (out, err) == ("heard\n", "stopped by SIGTERM\n")
+  assert (out, err) == ("heard\nalive\n", "stopped by SIGTERM\n")
 
 
 def test_the_handler_of_libtpu_is_replaced(repo):
