@@ -119,7 +119,7 @@ def test_a_command_with_a_handler_of_its_own_is_not_ended(repo):
   assert (out, err) == ("heard\nalive\n", "stopped by SIGTERM\n")
 
 
-def test_the_handler_of_libtpu_is_replaced(repo):
+def test_libtpu_installs_no_handler_of_its_own(repo):
   pytest.importorskip("libtpu")
   out, err = ended(
     repo,

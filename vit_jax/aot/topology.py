@@ -13,7 +13,6 @@ import re
 from vit_jax.aot import gpus, quiet
 from vit_jax.aot.gpus import Hosts
 from vit_jax.errors import UserError
-from vit_jax.processes import termination
 from vit_jax.sharding.topologies import Accelerator, find_accelerator
 
 # Number of dimensions of a slice's grid of chips, and an example.
@@ -189,5 +188,4 @@ def devices(topology: Topology | Hosts) -> list:
       raise UserError(
         f"libtpu does not know {topology}: {str(error).splitlines()[0]}"
       ) from None
-  termination.renew()  # libtpu's own handler prints a stack trace.
   return list(description.devices)

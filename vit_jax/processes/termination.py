@@ -22,7 +22,8 @@ def catch() -> None:
   """Makes SIGTERM end the process; call it in the main thread.
 
   A thread does it, at once: the main one may be in a compiler for minutes, and
-  an exception in the middle of an import has been seen to crash jax.
+  an exception in the middle of an import has been seen to crash jax. libtpu,
+  whose handler prints a stack trace, installs it only where there is none.
   """
   reader, writer = os.pipe()
   os.set_blocking(writer, False)
@@ -31,12 +32,6 @@ def catch() -> None:
   os.register_at_fork(after_in_child=_forget)
   stderr = os.dup(2)  # The compiler's output may be suppressed just then.
   threading.Thread(target=_watch, args=(reader, stderr), daemon=True).start()
-
-
-def renew() -> None:
-  """Puts `catch` in force again after a library installed its own handler."""
-  if signal.getsignal(signal.SIGTERM) is _left_to_thread:
-    signal.signal(signal.SIGTERM, _left_to_thread)
 
 
 def _forget() -> None:
