@@ -5,6 +5,7 @@ processes, which replaces this; see `stopping`.
 """
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -29,7 +30,11 @@ def catch() -> None:
   os.set_blocking(writer, False)
   signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
   signal.signal(signal.SIGTERM, _left_to_thread)
-  os.register_at_fork(after_in_child=_forget)
+  os.register_at_fork(
+    before=functools.partial(_mask, signal.SIG_BLOCK),
+    after_in_parent=functools.partial(_mask, signal.SIG_UNBLOCK),
+    after_in_child=_forget,
+  )
   stderr = os.dup(2)  # The compiler's output may be suppressed just then.
   threading.Thread(target=_watch, args=(reader, stderr), daemon=True).start()
 
@@ -39,6 +44,12 @@ def _forget() -> None:
   signal.set_wakeup_fd(-1)
   if signal.getsignal(signal.SIGTERM) is _left_to_thread:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+  _mask(signal.SIG_UNBLOCK)
+
+
+def _mask(how: int) -> None:
+  """Delays SIGTERM until a forked child has its own answer to it."""
+  signal.pthread_sigmask(how, {signal.SIGTERM})
 
 
 def _left_to_thread(number: int, frame: FrameType | None) -> None:
