@@ -305,6 +305,20 @@ def test_a_network_without_qkv_bias_has_biases_of_zeros(copied, name):
   jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
+@pytest.mark.parametrize("name", READERS)
+def test_biases_that_a_config_promises_are_missed(copied, name):
+  directory = copied(name)
+  pattern = re.compile(
+    r".*\.(self\.(query|key|value)\.bias|attn\.(qkv\.bias|[qv]_bias))"
+  )
+  change_tensors(
+    directory,
+    lambda x: {n: one for n, one in x.items() if not pattern.fullmatch(n)},
+  )
+  with pytest.raises(UserError, match="qkv_bias is true.*no biases of quer"):
+    READERS[name].read(directory)
+
+
 def test_a_lone_missing_bias_is_missed(copied):
   """Zeros are taken for all of a network's biases or for none."""
   directory = copied("huggingface_swin")

@@ -108,6 +108,8 @@ class Timm:
       `names.required`.
     fixed: Arguments that tensors do not determine and the only value that our
       networks have; a config may also state them outside `model_args`.
+    biases: Regex that matches the end of any bias that a file lacks only if
+      `model_args` has `qkv_bias` of false; None if shapes tell.
   """
 
   label: str
@@ -120,6 +122,7 @@ class Timm:
   arguments: frozenset[str] = frozenset()
   marks: tuple[str, ...] = ()
   fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  biases: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

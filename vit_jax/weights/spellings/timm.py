@@ -10,7 +10,7 @@ from vit_jax.weights import labels, state_dict, tensors, timm_config
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.fields import COUNTS, NUMBERS, TEXT, Fields
 from vit_jax.weights.image_processor import normalize_key
-from vit_jax.weights.spellings import names
+from vit_jax.weights.spellings import names, zero_biases
 from vit_jax.weights.spellings.contract import Assumed, Timm
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.registry import TIMM
@@ -71,6 +71,10 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
         raise fields.refusal(key, f"is not '{value}', as in our networks")
   if "global_pool" in family.fixed and _returns_map(config):
     notes.append(_OF_MAP)
+  if told and family.biases is not None:
+    ends = re.compile(f".*{family.biases}").fullmatch
+    if not any(map(ends, found)):
+      zero_biases.check(config.mapping("model_args"))
   found = family.prepare(found, where, notes)
   names.check_required(where, found, family.names)
   said = family.said(config, found, where, notes)

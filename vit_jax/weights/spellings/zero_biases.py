@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vit_jax.errors import UserError
+from vit_jax.weights.fields import FLAG, Fields
 from vit_jax.weights.spellings.names import Tensors
 
 
@@ -23,3 +25,20 @@ def completed(tensors: Tensors, projections: Sequence[str]) -> Tensors:
     if name.endswith(ends)
   }
   return tensors if missing.keys() & tensors.keys() else {**tensors, **missing}
+
+
+def check(arguments: Fields) -> None:
+  """Checks that a network whose file has no biases was made without them.
+
+  Args:
+    arguments: Object of the config that may have `qkv_bias`; true if missing.
+
+  Raises:
+    UserError: It was made with biases.
+  """
+  if arguments.get("qkv_bias", FLAG, True):
+    raise UserError(
+      f"{arguments.path}: qkv_bias is true (the default), but the weights have"
+      " no biases of queries, keys and values. Copy or download the weights"
+      " again; for a network that was made without biases, set it to false."
+    )

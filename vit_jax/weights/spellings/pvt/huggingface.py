@@ -5,6 +5,7 @@ from typing import Any
 from vit_jax.config import schema
 from vit_jax.models.pvt import sizes
 from vit_jax.weights.fields import FLAG, NUMBER, NUMBERS, TEXT, Fields
+from vit_jax.weights.spellings import zero_biases
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.pvt import torch
@@ -96,6 +97,13 @@ def _processor(model: schema.Model) -> dict[str, Any]:
   return {"image_processor_type": "PvtImageProcessor", "size": side}
 
 
+def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
+  found = torch.with_biases(tensors, _PARTS)
+  if len(found) > len(tensors):
+    zero_biases.check(config)
+  return found, []
+
+
 PVT_V2 = HuggingFace(
   writes=lambda model: model.name == "pvt",
   prefix="pvt_v2.",
@@ -113,5 +121,5 @@ PVT_V2 = HuggingFace(
     }
   ),
   processor=_processor,
-  select=lambda config, tensors: (torch.with_biases(tensors, _PARTS), []),
+  select=_select,
 )

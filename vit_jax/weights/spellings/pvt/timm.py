@@ -42,4 +42,5 @@ TIMM = Timm(
   said=_said,
   arguments=frozenset({"embed_dims", "linear", "mlp_ratios", "sr_ratios"}),
   fixed={"global_pool": "avg"},
+  biases=r"\.attn\.(q|kv)\.bias",
 )

@@ -12,6 +12,7 @@ import numpy as np
 from vit_jax.config import schema
 from vit_jax.models.swin import sizes
 from vit_jax.weights.fields import COUNT, NUMBERS, TEXT, Fields
+from vit_jax.weights.spellings import zero_biases
 from vit_jax.weights.spellings.contract import HuggingFace
 from vit_jax.weights.spellings.names import Tensors
 from vit_jax.weights.spellings.swin import torch
@@ -63,7 +64,6 @@ def _file_name(name: str) -> str:
 
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   """Selects the tensors that affect outputs; adds notes about the others."""
-  del config
   notes = []
   unused = {name for name in tensors if name.startswith("decoder.")}
   if unused:
@@ -71,7 +71,10 @@ def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   if _MASK_TOKEN in tensors:
     notes.append(f"The mask token ({_MASK_TOKEN}) is left out.")
     unused.add(_MASK_TOKEN)
-  found = torch.with_biases(torch.parameters(tensors), _PARTS)
+  parameters = torch.parameters(tensors)
+  found = torch.with_biases(parameters, _PARTS)
+  if len(found) > len(parameters):
+    zero_biases.check(config)
   return {n: x for n, x in found.items() if n not in unused}, notes
 
 

@@ -63,4 +63,5 @@ TIMM = Timm(
   prepare=_prepare,
   said=_said,
   fixed={"global_pool": "avg", "act_layer": "gelu"},
+  biases=r"\.attn\.(qkv\.bias|[qv]_bias)",
 )
