@@ -46,6 +46,31 @@ def test_a_path_that_is_not_there_is_a_sentence(tmp_path, name):
     files.read(str(tmp_path / name))
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_named(tmp_path, suffix, value):
+  """-inf of a buffer that follows from shapes does not count."""
+  path = str(tmp_path / f"x{suffix}")
+  if suffix == ".npz":
+    _, params = published_npz.vit()
+    params["embedding/bias"] = np.array(params["embedding/bias"])
+    params["embedding/bias"][:2] = value
+    np.savez(path, **params)
+  else:
+    params = load_file(GOLDEN / "timm_swin" / "model.safetensors")
+    params["layers.0.blocks.1.attn_mask"] = np.float32([-np.inf])
+    save_file(params, path)
+    files.read(path)
+    params["patch_embed.proj.bias"][:2] = value
+    params["patch_embed.proj.weight"][:1, 0, 0, 0] = value
+    save_file(params, path)
+  with pytest.raises(UserError, match="NaN or infinity: 2 of the") as caught:
+    files.read(path)
+  name = "embedding/bias" if suffix == ".npz" else "stem/conv/bias"
+  assert f"numbers of {name}" in str(caught.value)
+  assert ("(1 other" in str(caught.value)) == (suffix == ".safetensors")
+
+
 def test_a_directory_in_place_of_a_file_is_a_sentence(tmp_path):
   (tmp_path / "x.npz").mkdir()
   with pytest.raises(UserError, match="is a directory"):

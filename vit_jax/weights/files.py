@@ -2,12 +2,13 @@
 
 import types
 
+import numpy as np
 from etils import epath
 
 from vit_jax import named_weights
 from vit_jax.errors import UserError
 from vit_jax.weight_paths import PICKLES, SAFETENSORS, parted
-from vit_jax.weights import path_errors, tensors, timm_config
+from vit_jax.weights import flat, path_errors, tensors, timm_config
 from vit_jax.weights.contract import Weights
 from vit_jax.weights.spellings import huggingface, npz, original, timm
 from vit_jax.weights.spellings.two_towers.open_clip import CONFIG as OPEN_CLIP
@@ -58,8 +59,15 @@ def read(path: str) -> Weights:
       such as last.pth.tar/state_dict_ema.
 
   Raises:
-    UserError: The file is missing, damaged or not fully understood.
+    UserError: The file is missing, damaged or not fully understood, or some of
+      its parameters are not finite.
   """
+  weights = _read(path)
+  _check_finite(weights)
+  return weights
+
+
+def _read(path: str) -> Weights:
   require(path)
   with path_errors.explained(path):
     where, part = parted(path)
@@ -68,6 +76,22 @@ def read(path: str) -> Weights:
         raise UserError(f"{path} is a directory, not an .npz file.")
       return npz.read(where)
     return _library(where).read(where, part)
+
+
+def _check_finite(weights: Weights) -> None:
+  """Raises UserError if a parameter of the network holds NaN or infinity."""
+  leaves = flat.flatten(weights.params)
+  wrong = [name for name, x in leaves.items() if not np.isfinite(x).all()]
+  if not wrong:
+    return
+  first = leaves[wrong[0]]
+  others = f" ({len(wrong) - 1} other parameters do too)"
+  raise UserError(
+    f"{weights.path} holds NaN or infinity: {np.sum(~np.isfinite(first))} of"
+    f" the {np.size(first)} numbers of {wrong[0]}"
+    f"{others if len(wrong) > 1 else ''}. Take a checkpoint from before its"
+    " training diverged; if it did not, copy or download the file again."
+  )
 
 
 def _library(path: epath.Path) -> types.ModuleType:
