@@ -129,6 +129,16 @@ def test_pickled_shards_are_fetched_as_a_directory(fetch, served):
   assert set(os.listdir(place)) == {*shards, index}
 
 
+def test_what_a_trainer_leaves_beside_its_weights_is_not_weights(fetch, served):
+  others = ("optimizer.pt", "rng_state.pth", "scheduler.pt")
+  names = ("pytorch_model.bin", "training_args.bin", "config.json", *others)
+  served.repositories["a/trained"] = {"main": dict.fromkeys(names, b"x")}
+  path = fetch(looked_up("hf:a/trained")).stdout.strip()
+  assert os.path.basename(path) == "pytorch_model.bin"
+  found = set(os.listdir(os.path.dirname(path)))
+  assert found == {"pytorch_model.bin", "config.json"}
+
+
 @pytest.mark.parametrize(
   ("path", "sentence"),
   [

@@ -24,6 +24,8 @@ _WEIGHTS = (
   re.compile(r".*\.safetensors"),
   re.compile(r".*\.npz"),
   re.compile(r"pytorch_model-\d+-of-\d+\.bin"),
+  # Next to it, trainers leave training_args.bin and optimizer.pt.
+  re.compile(r"pytorch_model\.bin"),
   re.compile(r".*\.(bin|pth|pt)"),
 )
 # Forms that readers of directories know, and that may have several files.
