@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax import truncate
 from vit_jax.errors import UserError
+from vit_jax.weight_paths import PICKLES
 
 TEACHER, STUDENT = "teacher", "student"
 # Keys under which a checkpoint keeps its state dict; the first present is used.
@@ -24,6 +26,9 @@ _CONTAINERS = (
 # trained in parallel or compiled, in either order, and of those stored with
 # their heads.
 _PREFIXES = ("model.", "_orig_mod.", "module.", "_orig_mod.", "backbone.")
+# Attributes of modules that are trained, next to the network.
+_LOSSES = ("criterion", "loss", "loss_fn")
+_STUDENT_ALONE = "The file holds a student without its teacher: it is taken."
 
 
 def containers(file: Mapping[Any, Any]) -> list[str]:
@@ -40,18 +45,25 @@ def chosen(
     file: Result of `torch_file.read`.
     path: Path of the file, for messages.
     notes: Extended by a note on which of several state dicts is used.
-    part: Name of the state dict to read; None for the best known one.
+    part: Name of the state dict to read, or of one of several networks in the
+      best known one, with which the names of its tensors begin; None for the
+      best known one.
 
   Raises:
     UserError: There is no such part, the tensors are in a dictionary of an
       unknown name, or two arrays have the same name.
   """
+  file = _unwrapped(file)
+  if part is not None and isinstance(file.get(part), dict):
+    return arrays(file[part], path)
   if part is not None:
-    if not isinstance(file.get(part), dict):
+    whole = chosen(file, path, [], None)
+    network = _networks(whole).get(part)
+    if not network:
       raise UserError(
         f"{path} has no dictionary '{part}' of tensors{_offered(file, path)}."
       )
-    return arrays(file[part], path)
+    return arrays(network, path)
   there = containers(file)
   full = _dictionaries(file)
   # Others may have settings under such a name.
@@ -61,6 +73,8 @@ def chosen(
       f"The file holds {' and '.join(there)}: '{there[0]}' is taken. To read"
       f" another one, add its name to the path, as in {path}/{there[1]}."
     )
+  elif there == [STUDENT]:
+    notes.append(_STUDENT_ALONE)
   found = arrays(file[there[0]] if there else file, path)
   if not found and full:
     raise UserError(
@@ -68,6 +82,17 @@ def chosen(
       f"{_offered(file, path)}."
     )
   return found
+
+
+def _unwrapped(file: Mapping[Any, Any]) -> Mapping[Any, Any]:
+  """Returns what a state dict's only container holds, if it is containers."""
+  while len(there := containers(file)) == 1:
+    inner = file[there[0]]
+    is_state = any(isinstance(item, np.ndarray) for item in inner.values())
+    if is_state or not containers(inner):
+      break
+    file = inner
+  return file
 
 
 def _dictionaries(file: Mapping[Any, Any]) -> list[str]:
@@ -108,26 +133,71 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
 
 
 def bare(
-  found: Mapping[str, np.ndarray], path: str, marks: Collection[str]
+  found: Mapping[str, np.ndarray],
+  path: str,
+  marks: Collection[str],
+  notes: list[str],
 ) -> Mapping[str, np.ndarray]:
   """Removes the name of the attribute that holds the network, as in Lightning.
 
-  All names must begin with it; a known network does not change.
+  Of a teacher and a student, the teacher is taken. A known network does not
+  change.
 
   Args:
     found: Arrays, as returned by `arrays`.
     path: Path of the file, for messages.
     marks: Names any of which identifies a known network.
+    notes: Extended by a note on tensors that are left out.
 
   Raises:
-    UserError: Two arrays have the same name.
+    UserError: Two arrays have the same name, or there are several networks.
   """
-  split = {name: name.partition(".") for name in found}
-  attributes = {attribute for attribute, _, _ in split.values()}
-  is_nested = len(attributes) == 1 and all(
-    rest for _, _, rest in split.values()
-  )
-  if not is_nested or any(mark in found for mark in marks):
+  losses = [name for name in found if name.partition(".")[0] in _LOSSES]
+  if losses:
+    notes.append(f"Left out, of a loss: {truncate.first(losses, 3)}.")
+    found = {name: x for name, x in found.items() if name not in losses}
+  if any(mark in found for mark in marks):
     return found
-  inner = {split[name][2]: array for name, array in found.items()}
-  return arrays(inner, path)
+  networks = {
+    name: arrays(network, path) for name, network in _networks(found).items()
+  }
+  known = [
+    name
+    for name, network in networks.items()
+    if len(networks) == 1 or any(mark in network for mark in marks)
+  ]
+  if not known or "" in networks and len(networks) == 1:
+    return found
+  if len(known) > 1 and TEACHER not in known:
+    raise UserError(
+      f"{path} holds several networks, by the beginnings of their tensors'"
+      f" names: {', '.join(known)}. "
+      + (
+        f"Add one to the path, as in {path}/{known[0]}."
+        if path.endswith(PICKLES)
+        else "Save the tensors of one of them alone."
+      )
+    )
+  taken = TEACHER if TEACHER in known else known[0]
+  others = [name for name in networks if name != taken]
+  if others:
+    names = [name or truncate.first(list(networks[""]), 3) for name in others]
+    notes.append(
+      f"Only the tensors whose names begin with '{taken}.' are taken, without"
+      f" {truncate.first(names, 5)}."
+    )
+  if taken == STUDENT:
+    notes.append(_STUDENT_ALONE)
+  return networks[taken]
+
+
+def _networks(
+  found: Mapping[str, np.ndarray],
+) -> dict[str, dict[str, np.ndarray]]:
+  """Groups arrays by the first part of their names; "" if it is all of it."""
+  groups: dict[str, dict[str, np.ndarray]] = {}
+  for name, array in found.items():
+    first, dot, rest = name.partition(".")
+    group, inner = (first, rest) if dot and rest else ("", name)
+    groups.setdefault(group, {})[inner] = array
+  return groups

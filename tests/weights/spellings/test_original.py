@@ -187,6 +187,92 @@ def test_attribute_of_a_lightning_module_is_not_part_of_the_names(
   jax.tree.map(np.testing.assert_array_equal, found.params, wanted.params)
 
 
+def prefixed(**factors):
+  """DeiT's tensors after each prefix, multiplied by its factor."""
+  tensors = torch_file.read(DEIT)["model"]
+  return {
+    f"{prefix}.{name}": factor * x
+    for prefix, factor in factors.items()
+    for name, x in tensors.items()
+  }
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+  """Reads a file with given contents; returns parameters over DeiT's."""
+  wanted = files.read(str(DEIT)).params
+
+  def read(contents, part=""):
+    path = tmp_path / "x.ckpt"
+    path.touch()
+    with monkeypatch.context() as patch:
+      patch.setattr(torch_file, "read", lambda path: contents)
+      weights = files.read(f"{path}{part}")
+    ratio = weights.params["cls"].flat[0] / wanted["cls"].flat[0]
+    jax.tree.map(
+      lambda x, y: np.testing.assert_array_equal(x, ratio * y),
+      weights.params,
+      wanted,
+    )
+    return ratio, " ".join(weights.assumed)
+
+  return read
+
+
+@pytest.mark.parametrize("keys", [("model", "state_dict"), ("net", "model")])
+def test_a_container_in_a_container_is_opened(read, keys):
+  outer, inner = keys
+  tensors = torch_file.read(DEIT)["model"]
+  average = {name: 2 * x for name, x in tensors.items()}
+  contents = {outer: {inner: tensors}, "optimizer": {"state": {}}}
+  assert read(contents)[0] == 1
+  contents[outer]["state_dict_ema"] = average
+  ratio, notes = read(contents)
+  assert ratio == 1 and f"'{inner}' is taken" in notes
+  assert read(contents, "/state_dict_ema")[0] == 2
+
+
+def test_of_a_teacher_and_a_student_in_one_state_dict_the_teacher_is_taken(
+  read,
+):
+  tensors = prefixed(student=1, teacher=2)
+  tensors["dino_loss.center"] = np.zeros((1, 4), np.float32)
+  ratio, notes = read({"model": tensors})
+  assert ratio == 2
+  assert "begin with 'teacher.' are taken, without student, dino_loss." in notes
+  assert read({"model": tensors}, "/student")[0] == 1
+
+
+@pytest.mark.parametrize("is_container", [True, False])
+def test_a_student_alone_is_said(read, is_container):
+  tensors = torch_file.read(DEIT)["model"]
+  contents = {"student": tensors} if is_container else prefixed(student=1)
+  assert "a student without its teacher" in read(contents)[1]
+
+
+@pytest.mark.parametrize("network", ["model", "net"])
+def test_weights_of_a_loss_are_left_out(read, network):
+  tensors = prefixed(**{network: 1})
+  tensors["criterion.weight"] = np.ones(10, np.float32)
+  ratio, notes = read({"state_dict": tensors})
+  assert ratio == 1 and "criterion.weight" in notes
+
+
+def test_what_a_module_has_beside_its_network_is_left_out(read):
+  tensors = prefixed(net=1)
+  tensors["projector.weight"] = np.ones((2, 2), np.float32)
+  ratio, notes = read({"state_dict": tensors})
+  assert ratio == 1
+  assert "begin with 'net.' are taken, without projector." in notes
+
+
+def test_one_of_several_networks_is_asked_for(read):
+  contents = {"state_dict": prefixed(net=1, net_ema=2)}
+  with pytest.raises(UserError, match="several networks.*: net, net_ema. Add"):
+    read(contents)
+  assert read(contents, "/net_ema")[0] == 2
+
+
 def test_unknown_network_is_named(tmp_path):
   path = checkpoint(tmp_path / "x.pth", pickle.dumps({"model": {}}, 2))
   with pytest.raises(

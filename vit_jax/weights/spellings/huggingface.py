@@ -61,7 +61,8 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
   notes: list[str] = []
   required = family.names.required
   marks = [*required, *(family.prefix + name for name in required)]
-  found = state_dict.bare(tensors.read(path, notes, part), str(path), marks)
+  found = tensors.read(path, notes, part)
+  found = state_dict.bare(found, str(path), marks, notes)
   if kind in HUGGINGFACE_CLASSIFIERS.names() and _CLASSIFIER in found:
     family = HUGGINGFACE_CLASSIFIERS.get(kind)
   found = _bare_names(found, family)

@@ -43,7 +43,7 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
       notes.append(SCRIPT_NOTE)
       contents = dict(_joined(modules))
     found = _parameters(state_dict.chosen(contents, str(file), notes, part))
-  found = state_dict.bare(found, where, _all_marks())
+  found = state_dict.bare(found, where, _all_marks(), notes)
   family = _family(found, where)
   weights = _weights(family, found, where, notes)
   both = [state_dict.TEACHER, state_dict.STUDENT]

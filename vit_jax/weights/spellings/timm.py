@@ -63,7 +63,8 @@ def read(path: epath.PathLike, part: str | None = None) -> Weights:
   where = str(path)
   notes: list[str] = []
   marks = [mark for family in families for mark in _marks(family)]
-  found = state_dict.bare(tensors.read(path, notes, part), where, marks)
+  found = tensors.read(path, notes, part)
+  found = state_dict.bare(found, where, marks, notes)
   family = told or _family(found, families, where)
   for fields in (config, config.mapping("model_args")):
     for key, value in family.fixed.items():
