@@ -172,10 +172,18 @@ def test_tokenizer_config_changes_a_spiece_model(golden, tmp_path, keys, rows):
   assert vit_jax.load_tokenizer(tmp_path / "own") == tokenizer
 
 
-def test_an_end_that_a_spiece_model_lacks_is_named(golden, tmp_path):
-  folder = copied(golden, tmp_path, "huggingface_siglip")
-  (folder / "tokenizer_config.json").write_text('{"eos_token": "<end>"}')
-  with pytest.raises(UserError, match='eos_token = "<end>" is not a token of'):
+@pytest.mark.parametrize(
+  "name, key",
+  [
+    ("huggingface_siglip", "eos_token"),
+    ("huggingface_siglip", "pad_token"),
+    ("huggingface_clip", "pad_token"),
+  ],
+)
+def test_a_token_that_a_vocabulary_lacks_is_named(golden, tmp_path, name, key):
+  folder = copied(golden, tmp_path, name)
+  (folder / "tokenizer_config.json").write_text(json.dumps({key: "<lacking>"}))
+  with pytest.raises(UserError, match=f'{key} = "<lacking>" is not a token of'):
     vit_jax.load_tokenizer(folder)
 
 

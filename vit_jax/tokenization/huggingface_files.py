@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 from etils import epath
 
@@ -64,27 +65,27 @@ def _read_vocabulary(directory: epath.Path, config, named) -> Tokenizer:
   )
 
 
-def _sentencepiece(file: epath.Path, named: dict, **keys) -> Tokenizer:
+def _sentencepiece(
+  file: epath.Path, named: dict, pad_token: str | None = None, **keys
+) -> Tokenizer:
   """Reads a model of sentencepiece with tokenizer_config.json's additions.
 
   Args:
     file: The model.
     named: Content of tokenizer_config.json, empty without one.
+    pad_token: Token for padding if `named` has none and the model has it.
     **keys: Settings that differ from those of the model alone.
   """
   found = single_files.sentencepiece_model(file, single_files.SIGLIP_LENGTH)
   ids = {token: i for i, token in found.pieces().items()}
-  pad_id = ids.get(_token(named, "pad_token"))
+  pad_id = _stated_id(named, "pad_token", ids.get, file)
+  if pad_id is None:
+    pad_id = ids.get(pad_token)
   if pad_id is not None:
     keys["pad_id"] = pad_id
-  end = _token(named, "eos_token")
-  if end is not None and end not in ids:
-    raise UserError(
-      f"{file.parent / _NAMED}: eos_token = {json.dumps(end)} is not a token of"
-      f" {file.name}, so the network has no embedding of it."
-    )
+  end = _stated_id(named, "eos_token", ids.get, file)
   if end is not None:
-    keys["end"] = (ids[end],)
+    keys["end"] = (end,)
   settings = dataclasses.replace(found.settings, **keys, **_sides(named))
   return dataclasses.replace(found, settings=settings)
 
@@ -93,7 +94,8 @@ def _siglip(file: epath.Path, named: dict) -> Tokenizer:
   lower = named.get("do_lower_case", True)
   return _sentencepiece(
     file,
-    {"pad_token": "</s>", **named},
+    named,
+    pad_token="</s>",
     clean="siglip" if lower else "siglip_cased",
     end_once=True,
   )
@@ -118,8 +120,8 @@ def from_json(
     begin, end = _ends_of_gemma(pieces, named, begin, end)
     content = vocabulary.in_lower_case(content)
   stated = vocabulary.stated_by(content)
-  token = _token(named, "pad_token")
-  pad_id = None if token is None else pieces.id_of(token)
+  file = directory / "tokenizer.json"
+  pad_id = _stated_id(named, "pad_token", pieces.id_of, file)
   if pad_id is None and is_siglip_2:
     pad_id = pieces.id_of("<pad>")
   if pad_id is None:
@@ -182,6 +184,27 @@ def _clip(directory: epath.Path, named: dict) -> Tokenizer:
     raise UserError(f"{source} and {merges} do not fit together.") from None
   found = from_json(directory, content, named, is_siglip_2=False)
   return dataclasses.replace(found, source=str(source))
+
+
+def _stated_id(
+  named: dict, key: str, id_of: Callable[[str], int | None], file: epath.Path
+) -> int | None:
+  """Returns the id of a token in tokenizer_config.json; None without one.
+
+  Raises:
+    UserError: The vocabulary lacks it. (transformers adds it with a new id, for
+      which the network has no embedding.)
+  """
+  token = _token(named, key)
+  if token is None:
+    return None
+  found = id_of(token)
+  if found is None:
+    raise UserError(
+      f"{file.parent / _NAMED}: {key} = {json.dumps(token)} is not a token of"
+      f" {file.name}, so the network has no embedding of it."
+    )
+  return found
 
 
 def _token(named: dict, key: str) -> str | None:
