@@ -28,6 +28,8 @@ _CONTAINERS = (
 _PREFIXES = ("model.", "_orig_mod.", "module.", "_orig_mod.", "backbone.")
 # Attributes of modules that are trained, next to the network.
 _LOSSES = ("criterion", "loss", "loss_fn")
+# Counters and tables of indices are larger numbers.
+_QUANTISED = ("int8", "uint8")
 _STUDENT_ALONE = "The file holds a student without its teacher: it is taken."
 
 
@@ -117,12 +119,17 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
   """Returns a state dict's arrays by their names in the bare network.
 
   Raises:
-    UserError: Two arrays have the same name.
+    UserError: Two arrays have the same name, or one is quantised.
   """
   found: dict[str, np.ndarray] = {}
   for key, array in state.items():
     if not isinstance(key, str) or not isinstance(array, np.ndarray):
       continue
+    if array.dtype.name in _QUANTISED:
+      raise UserError(
+        f"{path}: '{key}' holds {array.dtype}, but parameters are floating"
+        " point numbers. Quantised weights have to be turned into these first."
+      )
     name = key
     for prefix in _PREFIXES:
       name = name.removeprefix(prefix)

@@ -266,6 +266,15 @@ def test_what_a_module_has_beside_its_network_is_left_out(read):
   assert "begin with 'net.' are taken, without projector." in notes
 
 
+def test_quantised_weights_are_refused(read):
+  """A bias or a head that is not read could look like one that is not there."""
+  tensors = dict(torch_file.read(DEIT)["model"])
+  tensors["head.weight"] = (100 * tensors["head.weight"]).astype(np.int8)
+  tensors["head.bias"] = np.zeros(tensors["head.bias"].shape, np.int8)
+  with pytest.raises(UserError, match=r"'head.weight' holds int8.*Quantised"):
+    read({"model": tensors})
+
+
 def test_one_of_several_networks_is_asked_for(read):
   contents = {"state_dict": prefixed(net=1, net_ema=2)}
   with pytest.raises(UserError, match="several networks.*: net, net_ema. Add"):
