@@ -1,10 +1,15 @@
 """Checkpoints of PyTorch: what is read, and that nothing in them runs."""
 
+import base64
 import builtins
+import collections
+import datetime
 import os
 import pathlib
 import pickle
+import types
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -139,6 +144,45 @@ def test_state_of_an_inert_object_is_ignored(tmp_path):
   data = b"\x80\x02}X\x01\0\0\0acargparse\nNamespace\n)\x81}b" + b"s."
   write(tmp_path / "x.pth", data)
   assert torch_file.read(tmp_path / "x.pth") == {}
+
+
+# OmegaConf.create({"lr": 1e-3, "names": ["x"]}) of omegaconf 2.4.0, as
+# {"hyper_parameters": ...} in a pickle of protocol 2.
+_OMEGACONF = zlib.decompress(
+  base64.b85decode(
+    "c-m!BOK;Oa5O$N6Hk&lG1xibK6=-pJg!k)&5J()L5z1*Vm9=&@8N<e#vDXzjtON(7_NVZ7_$S;"
+    "sFl#5m5vQG*-EY2czMXG1iymL|JP#&gnFeE#ijg!j&2S;oBRLe2P6nNR92pnHL-vlsw`GX6gYQ"
+    "_kxaji+bqEM3`oaiYsz5`LNk#x8;zXv0(<cni5O&$(iqBUFo6138NC7q?I^tx=-Xs%-j5q00ho"
+    "5C+%KK&%1YsU46DL8yoGyl~qJ<utSSLc^>Itt?{zXo(-Q`OZ4wM*Xc-G<?XR|a&wKlkZ%G(8fr"
+    "qwacABhMgZbXq*ia4oZ#`<y~a%D=cbI|&M=X-de;3SSx)+R9CqJmU%B$KJui@@@bFFR|<S1RLH"
+    "w}1uYjB)w4#Y;Y~QAwq^Q*kZPeVI8Ax)d<HOlDoNc-4phto`TcHF|X2;;s)3V9@Ns>It-A2Waj"
+    "auzm^~P>8?T!&`X>TTthVPRlV_w)g(^r||IC@1K82uyZV-Ey!@cLZ;$uwgMk1oUOoZBK0jEkTP"
+    "&zddK43serkka&U(CN=^Gt)BTF3P7fcz<~%^t65vB9Omu2t`v@O_bK<eZCyvhz{M6#Jxq&};uK"
+    "Dvy^A|mQS+wwBk1x=0U-4BQiagBoFzfsU)pzrJ"
+  )
+)
+
+
+@pytest.mark.parametrize(
+  "data",
+  [
+    _OMEGACONF,
+    *(
+      pickle.dumps({"a": value}, 2)
+      for value in (
+        datetime.timedelta(1),
+        datetime.datetime(2020, 1, 1),
+        collections.deque([1]),
+        frozenset([1]),
+        types.SimpleNamespace(a=1),
+      )
+    ),
+  ],
+  ids=["omegaconf", "duration", "date", "deque", "frozen set", "namespace"],
+)
+def test_settings_beside_weights_are_ignored(tmp_path, data):
+  write(tmp_path / "x.ckpt", data)
+  assert torch_file.read(tmp_path / "x.ckpt") == {}
 
 
 def tensor(offset, shape, strides, size=4) -> bytes:

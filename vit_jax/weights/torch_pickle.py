@@ -79,16 +79,30 @@ _INERT = frozenset(
     "_codecs encode",
     "collections defaultdict",
     "collections Counter",
+    "collections deque",
     "builtins set",
     "__builtin__ set",
+    "builtins frozenset",
+    "__builtin__ frozenset",
     "yacs.config CfgNode",
     "omegaconf.dictconfig DictConfig",
+    "omegaconf.listconfig ListConfig",
+    "omegaconf.base ContainerMetadata",
+    "omegaconf.base Metadata",
+    "omegaconf.nodes AnyNode",
+    "typing Any",
+    "types SimpleNamespace",
+    "datetime datetime",
+    "datetime timedelta",
     "torch Size",
   }
 )
 # Prefix of the names of TorchScript modules, whose attributes are data.
 _SCRIPT = "__torch__"
-_BUILTINS = frozenset({"dict", "list", "int", "float", "str", "bool"})
+# Protocol 2 has the names of Python 2.
+_BUILTINS = frozenset(
+  {"dict", "list", "int", "float", "str", "bool", "long", "unicode"}
+)
 
 
 def read(data: bytes) -> Any:
