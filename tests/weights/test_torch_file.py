@@ -227,6 +227,14 @@ def test_views_stay_inside_their_numbers(
     torch_file.read(tmp_path / "x.pth")
 
 
+def test_an_expanded_tensor_repeats_its_numbers(tmp_path):
+  """As `torch.ones(1).expand(3, 8)`, within a small multiple of the file."""
+  data = tensor(0, (3, 8), (0, 0), 1)
+  write(tmp_path / "x.pth", data, **{"data/0": np.float32([7]).tobytes()})
+  found = torch_file.read(tmp_path / "x.pth")
+  np.testing.assert_array_equal(found["a"], np.full((3, 8), 7, np.float32))
+
+
 def test_big_endian_numbers_are_turned(tmp_path):
   numbers = np.arange(4, dtype=">f4").tobytes()
   entries = {"data/0": numbers, "byteorder": b"big"}

@@ -165,7 +165,7 @@ class _Archive:
       for size, stride in zip(tensor.shape, tensor.strides, strict=True)
     )
     self.shared += count
-    if count > len(numbers) or self.shared > _MAX_SHARING * self.size:
+    if self.shared > _MAX_SHARING * self.size:
       raise ValueError("a tensor is larger than its numbers")
     if count == 0:
       return np.zeros(tensor.shape, numbers.dtype)
