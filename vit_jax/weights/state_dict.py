@@ -78,7 +78,8 @@ def chosen(
   elif there == [STUDENT]:
     notes.append(_STUDENT_ALONE)
   found = arrays(file[there[0]] if there else file, path)
-  if not found and full:
+  has_floats = any(array.dtype == np.float32 for array in found.values())
+  if full and not has_floats:
     raise UserError(
       f"{path} holds its tensors in a dictionary of an unknown name"
       f"{_offered(file, path)}."
@@ -125,17 +126,21 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
   for key, array in state.items():
     if not isinstance(key, str) or not isinstance(array, np.ndarray):
       continue
-    if array.dtype.name in _QUANTISED:
-      raise UserError(
-        f"{path}: '{key}' holds {array.dtype}, but parameters are floating"
-        " point numbers. Quantised weights have to be turned into these first."
-      )
     name = key
     for prefix in _PREFIXES:
       name = name.removeprefix(prefix)
     if name in found:
       raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
     found[name] = array
+  kinds = {name: array.dtype.name for name, array in found.items()}
+  quantised = [name for name in found if kinds[name] in _QUANTISED]
+  # Alone, they are the state of a random generator.
+  if quantised and "float32" in kinds.values():
+    name = quantised[0]
+    raise UserError(
+      f"{path}: '{name}' holds {kinds[name]}, but parameters are floating point"
+      " numbers. Quantised weights have to be turned into these first."
+    )
   return found
 
 

@@ -275,6 +275,16 @@ def test_quantised_weights_are_refused(read):
     read({"model": tensors})
 
 
+def test_the_state_of_a_generator_is_not_quantised_weights(read):
+  contents = {
+    "weights": torch_file.read(DEIT)["model"],
+    "rng": np.zeros(8, np.uint8),
+  }
+  with pytest.raises(UserError, match="unknown name"):
+    read(contents)
+  assert read(contents, "/weights")[0] == 1
+
+
 def test_one_of_several_networks_is_asked_for(read):
   contents = {"state_dict": prefixed(net=1, net_ema=2)}
   with pytest.raises(UserError, match="several networks.*: net, net_ema. Add"):
