@@ -29,6 +29,13 @@ def test_the_health_of_self_distillation_is_drawn(tmp_path):
   assert "0.7" in found["Centre"]
 
 
+def test_the_learned_scale_and_bias_of_two_towers_are_drawn(tmp_path):
+  metrics = {"train/scale": (10.0, 14.5), "train/bias": (-10.0, -9.25)}
+  found = captions(tmp_path, metrics)
+  assert found["Scale of the cosines"] == "Last recorded: 14.5."
+  assert found["Bias"] == "Last recorded: −9.25."
+
+
 def test_other_runs_have_no_such_curves(tmp_path):
   assert list(captions(tmp_path, {"train/loss": (2.0, 1.0)})) == ["Loss"]
 

@@ -9,8 +9,11 @@ from vit_jax.report.figures import curves, svg
 from vit_jax.report.figures.curves import Line, Scale
 from vit_jax.report.run import Run
 
-# Health of self-distillation: title, unit, line name -> metric, and scale.
-_HEALTH = (
+# Numbers of single objectives, such as the health of self-distillation: title,
+# unit, line name -> metric, and scale.
+_OF_OBJECTIVES = (
+  ("Scale of the cosines", "factor", {"": "train/scale"}, Scale()),
+  ("Bias", "added to scaled cosines", {"": "train/bias"}, Scale()),
   (
     "Teacher",
     "nats",
@@ -83,7 +86,7 @@ def panels(run: Run) -> list[Panel]:
   for title, found in lines.items():
     scale = percent if title in in_percent else Scale("auto")
     drawn.append(_panel(run, title, _unit(title), found, scale))
-  for title, unit, named, scale in _HEALTH:
+  for title, unit, named, scale in _OF_OBJECTIVES:
     found = [
       Line(name, run.series(metric), smooth=True)
       for name, metric in named.items()
