@@ -12,7 +12,8 @@ def row(values):
   """The cells of (mean, deviation) by count, and one without a count."""
   cells = {"loss": Cell(2.0, None, Column("loss", "loss"))}
   for count, (mean, std) in values.items():
-    column = Column("accuracy", f"{count}", "percent", decimals=1, count=count)
+    title = f"k = {count}"
+    column = Column("accuracy", title, "percent", decimals=1, count=count)
     cells[column.title] = Cell(mean, std, column)
   return cells
 
@@ -30,10 +31,10 @@ def test_each_row_is_a_line_with_its_points_named():
   root = xml.etree.ElementTree.fromstring(figure)
   titles = [one.text for one in root.iter("title")]
   assert titles == [
-    "<a>, 1 neighbours: 50.0 ± 10.0",
-    "<a>, 10 neighbours: 70.0",
-    "b, 1 neighbours: 40.0",
-    "b, 10 neighbours: 90.0",
+    "<a>, k = 1: 50.0 ± 10.0%",
+    "<a>, k = 10: 70.0%",
+    "b, k = 1: 40.0%",
+    "b, k = 10: 90.0%",
   ]
   assert len(re.findall('class="bar ', figure)) == 1
   assert "<a>" not in figure

@@ -28,7 +28,7 @@ def draw(
       scatter.Point(
         cell.column.count,
         cell.mean,
-        f"{name}, {cell.column.count} {counts}: {cell.text}",
+        f"{name}, {cell.column.title}: {cell.text}%",
         cell.std,
       )
       for cell in counted
