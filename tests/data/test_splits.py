@@ -121,6 +121,9 @@ def test_missing_split_names_those_that_are_there():
     (("test", "train"), "trian", "train"),
     (("train", "val"), "test", "val"),
     (("train", "validation"), "val[:10]", "validation"),
+    (("train", "test"), "validation", "test"),
+    (("train", "test"), "valid[:8]", "test"),
+    (("test", "train", "val"), "validation", "val"),
     (("train",), "test", None),
   ],
 )

@@ -16,7 +16,7 @@ from vit_jax.suggestions import did_you_mean
 
 _ALL = "all"  # Every split of the dataset.
 # Names of evaluation splits; a dataset often has only one of them.
-_HELD_OUT = ("test", "validation", "val")
+_HELD_OUT = ("test", "validation", "valid", "val")
 _PART = re.compile(r"([\w-]+)(?:\[([^\[\]]+)\])?")
 _BOUND = re.compile(r"(?:(-?[\d_.]+)(%|shard)?)?")
 
@@ -120,10 +120,8 @@ def resolve(
 
 def _near(name: str, present: Collection[str]) -> str:
   """A sentence with the likely intended split, if any."""
-  held_out = [one for one in _HELD_OUT if one in present]
-  near = did_you_mean(name, list(present))
-  if near is None and name in _HELD_OUT and held_out:
-    near = held_out[0]
+  same = [one for one in _HELD_OUT if one in present and name in _HELD_OUT]
+  near = did_you_mean(name, same or list(present), 0.0 if same else 0.4)
   return "" if near is None else f" Did you mean {near!r}?"
 
 
