@@ -84,6 +84,14 @@ def test_class_that_train_lacks_keeps_the_map_shared(pets, caplog):
   assert caplog.text.count("cannot be learned: ape") == 1
 
 
+def test_classes_that_differ_in_capital_letters_are_named_once(pets, caplog):
+  _fill(pets, {"train/Cat/1.jpg": None})
+  for _ in range(2):
+    assert _open(pets).class_names == ("Cat", "cat", "dog")
+  (line,) = caplog.messages
+  assert "Cat and cat are different classes" in line
+
+
 def test_all_suffixes_are_found_in_any_case(tmp_path):
   names = ["a.jpg", "b.JPEG", "c.png", "d.webp", "e.bmp", "f.PNG"]
   names += ["g.gif", "h.tif", "i.TIFF", "j.avif", "k.heic"]

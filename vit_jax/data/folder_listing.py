@@ -132,7 +132,8 @@ def find_images(root: str, options: Options = PLAIN) -> Listing:
 def class_names(listing: Listing) -> tuple[str, ...]:
   """Sorts the names of the classes of all splits.
 
-  Warns about classes that are not in 'train' but in another split.
+  Warns about classes whose names differ only in capital letters, and about
+  those that are not in 'train' but in another split.
 
   Raises:
     UserError: There is only one class, or a name is not UTF-8.
@@ -153,6 +154,16 @@ def class_names(listing: Listing) -> tuple[str, ...]:
       f"The image folder {root} has one class, {names[0]!r}; a classifier"
       f" needs two or more class folders. {TO_LEARN_WITHOUT_LABELS}"
     )
+  spellings = collections.defaultdict(list)
+  for name in names:
+    spellings[name.casefold()].append(name)
+  for same in spellings.values():
+    if len(same) > 1:
+      _warn(
+        f"{root}: {' and '.join(same)} are different classes, although their"
+        " names differ only in capital letters; if they are one, move the"
+        f" images of {same[0]} to {same[-1]}."
+      )
   for split, present in by_split.items():
     unseen = sorted(present - by_split.get("train", present))
     if unseen:
