@@ -346,6 +346,17 @@ def test_a_finished_run_keeps_the_settings_that_it_was_trained_with(
     assert found[key] == facts[key]
 
 
+def test_an_evaluator_that_changes_is_told_and_recorded(
+  finished, tmp_path, caplog
+):
+  workdir = shutil.copytree(finished, tmp_path / "run")
+  config = experiments.config(ema_decay=0.9, evals__test__split="train")
+  assert train(config, str(workdir)) == 0
+  assert 'evals.test.split: was "test", is "train"' in caplog.text
+  summary = json.loads((workdir / "summary.json").read_text())
+  assert summary["changed_keys"] == ["evals.test.split"]
+
+
 @pytest.mark.parametrize("status", ["preempted", "running", None])
 def test_a_run_under_way_is_not_made_shorter_than_it_is(
   finished, tmp_path, status

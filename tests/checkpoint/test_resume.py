@@ -4,7 +4,7 @@ import pytest
 
 from tests import experiments
 from vit_jax.checkpoint import resume
-from vit_jax.config import named_sections
+from vit_jax.config import defaults, named_sections
 from vit_jax.errors import UserError
 
 VERSIONS = {"jax": "1", "python": "3"}
@@ -86,6 +86,22 @@ def test_what_the_starts_of_a_run_changed_is_kept():
   assert resume.changed(saved, metadata(seed=1)) == ["seed"]
   wider = metadata(seed=1, model__dropout_rate=0.1)
   assert resume.changed(saved, wider) == ["model.dropout_rate", "seed"]
+
+
+def test_changed_keys_of_evaluators_that_affect_metrics_are_kept():
+  new = defaults.default_eval(type="classification", split="train")
+  now = metadata(
+    evals__test__split="train", evals__test__every_steps=1, evals__new=new
+  )
+  assert resume.differences(SAVED, now) == []
+  assert resume.changed(SAVED, now) == ["evals.test.split"]
+  assert resume.changed_evaluators(SAVED, now) == [
+    'evals.test.split: was "test", is "train"'
+  ]
+  assert resume.changed_evaluators(SAVED, metadata(evals={})) == []
+  # A run that is over is described with its new evaluators and its old seed.
+  both = metadata(seed=1, evals__test__split="train", allow_change="seed")
+  assert resume.changed(SAVED, both, is_over=True) == ["evals.test.split"]
 
 
 def test_other_data_in_another_directory_are_refused_with_both_places():

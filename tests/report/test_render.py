@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.report import workdirs
-from vit_jax.report import render
+from vit_jax.report import load, panels, render
 
 VOID = {"meta", "link", "img", "wbr", "br"}
 
@@ -86,6 +86,24 @@ def test_command_of_a_run_with_changes_is_that_of_its_last_start(tmp_path):
   shown = page_of(workdir).text
   assert "Command that reproduces it" not in shown
   assert "other values of schedule.base_lr, seed." in shown
+
+
+def test_changed_evaluators_are_named_with_their_curves_alone(tmp_path):
+  workdir = workdirs.write_run(
+    tmp_path, config=workdirs.CONFIG, records=workdirs.learning_records()
+  )
+  summary = json.loads((workdir / "summary.json").read_text())
+  summary["changed_keys"] = ["evals.test.split", "seed"]
+  (workdir / "summary.json").write_text(json.dumps(summary))
+  shown = page_of(workdir).text
+  assert "Earlier steps were trained with other values of seed." in shown
+  assert "were evaluated with other values of evals.test.split." in shown
+  noted = [
+    panel.title
+    for panel in panels.panels(load.load_run(workdir))
+    if "measured with other evals.test.split." in panel.caption
+  ]
+  assert noted == ["Loss", "Accuracy"]
 
 
 def test_config_command_timings_and_versions_are_there(finished):

@@ -33,7 +33,7 @@ _FREE = (
 )
 _FREE_UNTIL_THE_END = ("data_dir", "early_stopping")
 # Keys of an evaluator that do not affect its metrics.
-_OF_NO_METRIC = ("every_steps", "batch_size")
+_OF_NO_METRIC = ("every_steps", "batch_size", "num_shown")
 # Sections whose keys depend on their name.
 _NAMED = ("model", "objective")
 
@@ -106,16 +106,46 @@ def differences(
   ]
 
 
-def changed(saved: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
-  """Returns the keys that starts of a run have changed by `allow_change`.
+def changed(
+  saved: Mapping[str, Any], current: Mapping[str, Any], *, is_over: bool = False
+) -> list[str]:
+  """Returns the keys that starts of a run have changed.
+
+  They are those of `allow_change` and of evaluators that it already had.
 
   Args:
     saved: Metadata of the checkpoint that the run resumes from, with the keys
       of earlier starts under `CHANGED`.
     current: Metadata of this start.
+    is_over: True if it has nothing left to train, so `allow_change` changes
+      nothing.
   """
-  now = [line.partition(":")[0] for line in differences(saved, current)]
+  lines = changed_evaluators(saved, current)
+  if not is_over:
+    lines += differences(saved, current)
+  now = [line.partition(":")[0] for line in lines]
   return sorted({*saved.get(CHANGED, []), *now})
+
+
+def changed_evaluators(
+  saved: Mapping[str, Any], current: Mapping[str, Any]
+) -> list[str]:
+  """Finds changed keys of evaluators that affect their metrics.
+
+  Keys that only one of the two has are left out, such as those of an evaluator
+  that is new.
+
+  Returns:
+    One line each: "key: was 1, is 2".
+  """
+  old, new = _flat(saved), _flat(current)
+  return [
+    f"{key}: was {_shown(old[key])}, is {_shown(new[key])}"
+    for key in sorted(old.keys() & new.keys())
+    if key.startswith("evals.")
+    and old[key] != new[key]
+    and _is_measured(key, key.split(".")[1])
+  ]
 
 
 def as_trained(

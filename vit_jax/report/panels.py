@@ -76,16 +76,19 @@ def panels(run: Run) -> list[Panel]:
       Line("prediction", run.series("train/accuracy"), smooth=True),
     ],
   }
-  in_percent = {"Accuracy"}
+  in_percent, notes = {"Accuracy"}, {}
   for group in measures.groups(run.evaluators):
+    note = _changed(run, group)
     for name, (row, column) in _drawn(run, group).items():
+      notes[column.panel] = note
       lines.setdefault(column.panel, []).append(Line(row, run.series(name)))
       if column.unit == "percent":
         in_percent.add(column.panel)
   drawn = []
   for title, found in lines.items():
     scale = percent if title in in_percent else Scale("auto")
-    drawn.append(_panel(run, title, _unit(title), found, scale))
+    note = notes.get(title, "")
+    drawn.append(_panel(run, title, _unit(title), found, scale, note))
   for title, unit, named, scale in _OF_OBJECTIVES:
     found = [
       Line(name, run.series(metric), smooth=True)
@@ -117,6 +120,23 @@ def panels(run: Run) -> list[Panel]:
     line = Line("", run.series(metric), smooth=True)
     drawn.append(_panel(run, title, unit, [line], scale))
   return [panel for panel in drawn if panel is not None]
+
+
+def _changed(run: Run, group: measures.Group) -> str:
+  """A sentence on keys of a group's evaluators that starts have changed."""
+  names = [
+    name
+    for name, entry in run.evaluators.items()
+    if isinstance(entry, dict) and entry.get("prefix") == group.prefix
+  ]
+  keys = [
+    key
+    for key in run.changed_keys
+    if any(key.startswith(f"evals.{name}.") for name in names)
+  ]
+  if not keys:
+    return ""
+  return f" Earlier points were measured with other {', '.join(keys)}."
 
 
 def _unit(title: str) -> str:
@@ -183,6 +203,7 @@ def _panel(
   unit: str,
   lines: Sequence[Line],
   scale: Scale,
+  note: str = "",
 ) -> Panel | None:
   lines = [line for line in lines if len(line.series.finite)]
   if not lines:
@@ -206,6 +227,7 @@ def _panel(
     if window > 1:
       which = f" of {name}" if len(lines) > 1 else ""
       caption += f" Strong line{which}: centred mean of {window} records."
+  caption += note
   first = lines[0].series.finite
   label = (
     f"{title} over training, from {write(first.values[0])} at step"

@@ -82,10 +82,12 @@ def _command(run: Run) -> str | None:
   return command.replace(" --", " \\\n  --")
 
 
-def _changed(run: Run) -> list[str]:
-  """Returns the keys of the config that starts of the run have changed."""
-  keys = run.summary.get("changed_keys")
-  return [str(key) for key in keys] if isinstance(keys, list) else []
+def _changed(run: Run) -> list[tuple[str, list[str]]]:
+  """Returns the changed keys that steps were 'trained' and 'evaluated' with."""
+  evaluated = [key for key in run.changed_keys if key.startswith("evals.")]
+  trained = [key for key in run.changed_keys if key not in evaluated]
+  both = ("trained", trained), ("evaluated", evaluated)
+  return [(how, keys) for how, keys in both if keys]
 
 
 def _measured(run: Run) -> list[tuple[measures.Table, svg.Markup | None]]:

@@ -231,6 +231,12 @@ class Run:
     return {name: v for name, v in values.items() if v is not None}
 
   @property
+  def changed_keys(self) -> list[str]:
+    """Returns the keys of the config that starts of the run have changed."""
+    keys = self.summary.get("changed_keys")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
+
+  @property
   def step(self) -> int:
     """Returns the number of updates done, as far as recorded."""
     steps = [record["step"] for record in self.records]

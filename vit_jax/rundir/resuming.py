@@ -1,5 +1,6 @@
 """Check that a run can resume from a checkpoint in its workdir."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from vit_jax.config import best_metric, evaluator_declarations, schema
 from vit_jax.errors import UserError
 from vit_jax.rundir import run_length, same_classes, same_shapes
 from vit_jax.rundir.contract import Run
+
+_logger = logging.getLogger(__name__)
 
 
 def metadata(parts: Run) -> dict[str, Any]:
@@ -46,14 +49,24 @@ def check(
       shorter than it is.
   """
   same_classes.check(workdir, parts.facts.class_names)
+  current = current or metadata(parts)
   resume.check_same(
     saved,
-    current or metadata(parts),
+    current,
     allow_change=parts.config.allow_change,
     workdir=workdir,
     misfits=same_shapes.misfits(shapes, parts.abstract_state),
   )
   run_length.check(workdir, step, parts.total_steps)
+  if changes := resume.changed_evaluators(saved, current):
+    _logger.warning(
+      "Metrics of %s up to step %d were measured with other settings:\n%s\n"
+      "Their curves join what is not comparable; give an evaluator or dataset"
+      " that has changed another name to have a curve of its own.",
+      workdir,
+      step,
+      "\n".join(f"  {line}" for line in changes),
+    )
 
 
 def check_unopened(

@@ -116,9 +116,10 @@ class RunDirectory:
     described = config
     if saved is not None and self.is_over:
       described = resume.as_trained(saved, config)
-      self._changed = saved.get(resume.CHANGED, [])
-    elif saved is not None:
-      self._changed = resume.changed(saved, resuming.metadata(parts))
+    if saved is not None:
+      self._changed = resume.changed(
+        saved, resuming.metadata(parts), is_over=self.is_over
+      )
     self.facts: dict[str, Any] = {resume.CHANGED: self._changed}
     if self._records:
       self._records.describe(described, is_over=self.is_over)
