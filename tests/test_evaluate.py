@@ -314,8 +314,18 @@ def test_features_of_two_towers_are_those_of_the_image_tower(tmp_path):
   params = {k: v for k, v in weights.params["image"].items() if k != "head"}
   save.save(alone, network, params)
   config = _frozen(model_from_init=True, model__image_size=32)
-  found, wanted = (evaluate(config, one) for one in (path, alone))
+  (subject,), wanted = measure(config, [path]), evaluate(config, alone)
+  found = subject.metrics
   assert set(found) == {"knn/toy/k1", "knn/toy/k5"} and found == wanted
+  sizes = map(np.size, jax.tree.leaves(weights.params["image"]))
+  assert subject.num_params == sum(sizes)
+
+
+def test_metrics_are_in_the_order_of_the_evaluator(finished):
+  config = defaults.as_config_dict(_frozen(**EXACT))
+  config.evals.knn.neighbors = (1, 5, 10)
+  found = evaluate(resolve.resolve(config), finished[0])
+  assert list(found) == ["step", *(f"knn/toy/k{k}" for k in (1, 5, 10))]
 
 
 def test_the_body_below_it_has_to_be_the_configs(finished):

@@ -324,7 +324,7 @@ class _Bench:
     import jax
 
     from vit_jax import trees
-    from vit_jax.pretrained import fitting
+    from vit_jax.pretrained import fitting, parts
     from vit_jax.report.subjects import Subject
 
     state, model = self.parts.abstract_state, self.config.model
@@ -340,12 +340,15 @@ class _Bench:
     state = state.replace(params=params, ema_params=None)
     metrics: dict[str, float | int] = {} if step is None else {"step": step}
     for evaluator in self.evaluators:
-      metrics |= jax.device_get(evaluator.run(state, step or 0))
+      measured = evaluator.run(state, step or 0)
+      # A list, as jax sorts the names of a dictionary: r10 before r5.
+      values = jax.device_get(list(measured.values()))
+      metrics |= dict(zip(measured, values, strict=True))
     return Subject(
       path=path,
       model=registry.FAMILIES.get(model.name).describe(model),
       image_size=model.image_size,
-      num_params=trees.num_elements(weights.params),
+      num_params=trees.num_elements(parts.image_weights(weights, model).params),
       metrics=metrics,
     )
 
