@@ -7,7 +7,7 @@ import pytest
 from etils import epath
 
 from tests.evaluators import text_toy
-from vit_jax.config import schema
+from vit_jax.config import evaluator_declarations, schema
 from vit_jax.data import sources
 from vit_jax.errors import UserError
 from vit_jax.evaluators import build, zeroshot
@@ -23,6 +23,24 @@ def entry(prompts="clip", **keys):
     batch_size=16,
     datasets={"toy": schema.ZeroShotDataset(**keys)},
   )
+
+
+def test_each_template_is_said_with_its_datasets():
+  data = text_toy.DATA
+  german, english = ("ein {}",), ("a {}", "one {}")
+  words = {"de": german, "en": english, "en2": english}
+  one = schema.ZeroShotEval(
+    type="zeroshot",
+    datasets={
+      name: schema.ZeroShotDataset(dataset=data, templates=templates)
+      for name, templates in words.items()
+    },
+  )
+  said = evaluator_declarations.declarations(text_toy.config(words=one))
+  protocol = said["words"]["protocol"]
+  assert "in 'ein {}' (de) or 'a {}' + 'one {}' (en, en2), each" in protocol
+  alone = evaluator_declarations.declarations(text_toy.config(words=entry()))
+  assert "its name in the templates clip80, each" in alone["words"]["protocol"]
 
 
 def evaluator(make_context, one, **kwargs):

@@ -1,5 +1,7 @@
 """Declaration of `zeroshot`: classification by the texts of class names."""
 
+from collections.abc import Mapping
+
 from vit_jax.config import schema
 from vit_jax.config.evaluator_declarations import Column
 from vit_jax.evaluators import entry_checks
@@ -27,8 +29,8 @@ def _protocol(
 ) -> str:
   prompts = (
     "A class is embedded as the mean of the texts of its name in"
-    f" {' + '.join(dict.fromkeys(map(_words, entry.datasets.values())))}, each"
-    " of unit length; an image is of the class whose embedding is nearest."
+    f" {_all_words(entry.datasets)}, each of unit length; an image is of the"
+    " class whose embedding is nearest."
   )
   if entry.prompts == "siglip":
     prompts += (
@@ -36,6 +38,16 @@ def _protocol(
       " no punctuation."
     )
   return prompts
+
+
+def _all_words(datasets: Mapping[str, schema.ZeroShotDataset]) -> str:
+  """Templates, with the names of their datasets unless all have the same."""
+  named: dict[str, list[str]] = {}
+  for name, data in datasets.items():
+    named.setdefault(_words(data), []).append(name)
+  if len(named) < 2:
+    return "".join(named)
+  return " or ".join(f"{one} ({', '.join(of)})" for one, of in named.items())
 
 
 def _words(data: schema.ZeroShotDataset) -> str:
