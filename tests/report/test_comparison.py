@@ -102,16 +102,17 @@ def test_the_protocol_is_stated(sections):
 
 
 def test_figures_have_a_line_for_each_checkpoint(sections):
-  for title, count in (
-    ("Few-shot linear accuracy, %", 5),  # Two datasets twice, and their mean.
-    ("k-nearest-neighbour accuracy, %", 1),
+  for title, count, head in (
+    # Two datasets twice, and their mean.
+    ("Few-shot linear accuracy, %", 5, "5-shot"),
+    ("k-nearest-neighbour accuracy, %", 1, "k = 5"),
   ):
     figures = sections[title].figures
     assert len(figures) == count
     for figure in figures:
       root = xml.etree.ElementTree.fromstring(figure.svg)
       words = "".join(root.itertext())
-      assert "a, 5 " in words and "b.npz, 5 " in words
+      assert f"a, {head}: " in words and f"b.npz, {head}: " in words
       assert str(figure.svg).count('class="line s') == 4  # Two in the legend.
 
 
