@@ -39,6 +39,7 @@ def test_each_template_is_said_with_its_datasets():
   said = evaluator_declarations.declarations(text_toy.config(words=one))
   protocol = said["words"]["protocol"]
   assert "in 'ein {}' (de) or 'a {}' + 'one {}' (en, en2), each" in protocol
+  assert f"; en is split 'validation' of {data}; en2 is" in protocol
   alone = evaluator_declarations.declarations(text_toy.config(words=entry()))
   assert "its name in the templates clip80, each" in alone["words"]["protocol"]
 

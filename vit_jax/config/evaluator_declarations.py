@@ -50,11 +50,25 @@ def declarations(config: schema.Config) -> dict[str, dict[str, Any]]:
     found[name] = {
       "prefix": kind.prefix,
       "title": kind.title,
-      "protocol": kind.protocol(name, entry, config),
+      "protocol": kind.protocol(name, entry, config) + _data(entry),
       "columns": [dataclasses.asdict(one) for one in kind.columns(entry)],
       "counts": kind.counts,
     }
   return found
+
+
+def _data(entry: schema.Eval) -> str:
+  """A sentence on the splits that the names of datasets stand for, if any."""
+  said = []
+  for name, data in getattr(entry, "datasets", {}).items():
+    if isinstance(data, schema.FewshotDataset):
+      split, more = data.test_split, f", learned from {data.train_split!r}"
+    elif isinstance(data, schema.ZeroShotDataset | schema.RetrievalDataset):
+      split, more = data.split, ""
+    else:
+      continue
+    said.append(f"{name} is split {split!r} of {data.dataset}{more}")
+  return f" Data: {'; '.join(said)}." if said else ""
 
 
 def prefixes(config: schema.Config) -> tuple[str, ...]:
