@@ -100,6 +100,17 @@ def test_names_of_the_dataset_are_used_unless_others_are_given(make_context):
   assert found["zeroshot/toy/top1"] == (logits.argmax(1) == label).mean()
 
 
+def test_classes_of_the_same_tokens_are_doubted(make_context, caplog):
+  evaluator(make_context, entry(templates=("a {}",)))
+  assert not caplog.messages
+  # The names come after the 47 bytes that fit.
+  evaluator(make_context, entry(templates=("a" * 40 + " {}", "{}")))
+  (line,) = caplog.messages
+  assert "config.evals.words.datasets.toy: " in line
+  assert "class 0' and 'a" in line and "and 3 more are the same tokens" in line
+  assert "cut after 48 tokens" in line
+
+
 def test_devices_change_nothing(make_context, make_mesh):
   one = entry()
   expected = evaluator(make_context, one).run(text_toy.state(), 3)

@@ -22,6 +22,9 @@ class TextEmbedder:
     key: Config key of the evaluator, for messages.
     batch_size: Number of texts on all devices together.
 
+  Attributes:
+    tokenize: The tokenizer, from texts to int32 [n, length].
+
   Raises:
     UserError: The tokenizer is not given, cannot be read, or does not match the
       model.
@@ -33,7 +36,7 @@ class TextEmbedder:
     config = context.config
     self._key = key
     self._context = context
-    self._tokenize = caption_tokens.load(
+    self.tokenize = caption_tokens.load(
       config.train.tokenizer,
       length=config.model.text.length,
       vocab_size=config.model.text.vocab_size,
@@ -56,7 +59,7 @@ class TextEmbedder:
     sharding = meshes.batch_sharding(self._context.mesh)
     found = []
     for start in range(0, len(texts), self._batch_size):
-      tokens = self._tokenize(list(texts[start : start + self._batch_size]))
+      tokens = self.tokenize(list(texts[start : start + self._batch_size]))
       # A single shape, so that one program serves all.
       filled = np.pad(tokens, ((0, self._batch_size - len(tokens)), (0, 0)))
       batch = arrays.divided(filled.shape, sharding, filled.__getitem__)

@@ -4,7 +4,9 @@ CLIP (arXiv 2103.00020, 3.1.4): the embeddings of all prompts of a class, each
 of unit length, are averaged, and the mean is normalised to unit length again.
 """
 
+import collections
 import dataclasses
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,8 @@ from vit_jax.evaluators.texts import TextEmbedder
 from vit_jax.prompts import class_names, ensemble, templates
 from vit_jax.sharding import arrays
 from vit_jax.sharding import mesh as meshes
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +65,30 @@ def build(
     tasks[dataset] = _task(keys, split, config.prompts, here)
   batch_size = config.batch_size or context.config.train.batch_size
   embed = TextEmbedder(context, key=key, batch_size=batch_size)
+  for dataset, task in tasks.items():
+    _warn_of_same_tokens(task, embed.tokenize, f"{key}.datasets.{dataset}")
   return ZeroShot(name, tasks, embed, context)
+
+
+def _warn_of_same_tokens(
+  task: Task, tokenize: Callable[[list[str]], np.ndarray], key: str
+) -> None:
+  """Warns of classes whose first prompts differ, but not in their tokens."""
+  texts = list(dict.fromkeys(prompts[0] for prompts in task.prompts))
+  same = collections.defaultdict(list)
+  for text, row in zip(texts, tokenize(texts), strict=True):
+    same[row.tobytes()].append(text)
+  for text, other, *more in filter(lambda one: len(one) > 1, same.values()):
+    _logger.warning(
+      "%s: %r and %r%s are the same tokens, so these classes cannot be told"
+      " apart. Texts are cut after %d tokens (config.model.text.length), and"
+      " the tokenizer may not know some characters; shorten the templates.",
+      key,
+      text,
+      other,
+      f" and {len(more)} more" if more else "",
+      row.size,
+    )
 
 
 def _task(
