@@ -11,6 +11,7 @@ import pytest
 import vit_jax
 from tests import clip_checkpoint
 from vit_jax.config import schema
+from vit_jax.errors import UserError
 from vit_jax.pretrained import (
   inference,
   reading,
@@ -50,6 +51,11 @@ def test_a_tokenizer_of_the_config_is_doubted_if_it_is_another(run, caplog):
   (line,) = caplog.messages
   assert "has 258 tokens" in line and "knows 999" in line
   assert "--config.train.tokenizer=PATH" in line
+
+
+def test_a_tokenizer_that_is_not_there_is_named_with_its_key(run):
+  with pytest.raises(UserError, match=r"^config.train.tokenizer = 'gone': The"):
+    text_tokenizer.warn_of_another("gone", run[1], length=16, num_tokens=258)
 
 
 def test_another_tokenizer_for_a_run_is_doubted(run, caplog):

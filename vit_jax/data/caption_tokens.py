@@ -33,7 +33,10 @@ def load(
     )
   from vit_jax.tokenization.load import load_tokenizer
 
-  tokenizer = load_tokenizer(name, length=length)
+  try:
+    tokenizer = load_tokenizer(name, length=length)
+  except UserError as error:
+    raise UserError(f"config.train.tokenizer = {name!r}: {error}") from None
   if vocab_size is not None and tokenizer.vocab_size > vocab_size:
     raise UserError(
       f"config.train.tokenizer = {name!r} has"

@@ -79,7 +79,10 @@ def warn_of_another(
   Raises:
     UserError: `path` is not a tokenizer.
   """
-  named = load_tokenizer(path, length=length)
+  try:
+    named = load_tokenizer(path, length=length)
+  except UserError as error:
+    raise UserError(f"config.train.tokenizer = {path!r}: {error}") from None
   own = _own(checkpoint, length, num_tokens)
   if own is None or own.fingerprint != named.fingerprint:
     _warn(
