@@ -16,7 +16,7 @@ from PIL import Image
 from tests import clip_checkpoint, experiments, mask_folders
 from vit_jax import convert, registry
 from vit_jax.config import defaults, resolve
-from vit_jax.configs import zero_shot
+from vit_jax.configs import clip, zero_shot
 from vit_jax.errors import UserError
 from vit_jax.evaluate import evaluate, measure
 from vit_jax.evaluators import build as evaluators_build
@@ -480,5 +480,10 @@ def test_a_classifier_is_not_evaluated_by_words(finished, tokenizer):
   built = zero_shot.get_config("smoke")
   built.train.tokenizer = tokenizer
   says = "has no text tower.*classification, knn, fewshot or linear_probe"
+  with pytest.raises(UserError, match=says):
+    evaluate(resolve.resolve(built), workdir)
+  # The config of another run has two towers, whatever the checkpoint is.
+  built.model_from_init = False
+  built.model = clip.get_config("smoke").model
   with pytest.raises(UserError, match=says):
     evaluate(resolve.resolve(built), workdir)

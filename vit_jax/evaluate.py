@@ -225,7 +225,7 @@ def measure(
         update={"num_classes": config.model.num_classes}
       )
       settled = settled.model_copy(update={"model": model})
-    settled = _with_tokenizer(settled, path)
+    settled = _with_tokenizer(settled, path, weights.model)
     names = weights.class_names if _looks_at_head(config) else None
     if bench is None or (bench.config, bench.class_names) != (settled, names):
       bench = _build(settled, names)
@@ -248,13 +248,16 @@ def _looks_at_head(config: schema.Config) -> bool:
   return "logits" in evaluators_build.features(config)
 
 
-def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
+def _with_tokenizer(
+  config: schema.Config, path: str, model: schema.Model
+) -> schema.Config:
   """Returns a config that names a tokenizer if its evaluators need one.
 
   Args:
     config: Config with the checkpoint's model.
     path: Path of the checkpoint, whose tokenizer is used if the config names
       none. Warns about a tokenizer with other tokens than the model's.
+    model: The checkpoint's own model, which may not be the config's.
 
   Raises:
     UserError: The checkpoint has no text tower; neither the config nor the
@@ -265,7 +268,8 @@ def _with_tokenizer(config: schema.Config, path: str) -> schema.Config:
 
   if "text_embedding" not in evaluators_build.features(config):
     return config
-  if not registry.FAMILIES.get(config.model.name).has_text:
+  models = config.model, model
+  if not all(registry.FAMILIES.get(one.name).has_text for one in models):
     raise UserError(
       f"{path} has no text tower, and config.evals compares images with texts;"
       " evaluate it by evaluators of the type classification, knn, fewshot or"
