@@ -99,6 +99,11 @@ def run(*arguments, module="vit_jax.train", cwd=None):
       "config.evals.test.type = 'x' is not known. Known: classification",
     ),
     ([QUICKSTART, "--config.train.dataset=digits:3"], "takes no arguments"),
+    (
+      [QUICKSTART, "--config.objective.distillation=soft"],
+      "config.objective.distillation = 'soft' has no effect without"
+      " config.objective.teacher; change that, or leave it at 'hard'.",
+    ),
   ],
 )
 def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
@@ -107,6 +112,27 @@ def test_bad_input_gets_a_sentence_and_exit_code_1(repo, arguments, sentence):
   assert "Traceback" not in result.stderr
   assert all(line.startswith("error: ") for line in result.stderr.splitlines())
   assert sentence in result.stderr
+
+
+def test_a_file_may_set_keys_that_an_override_leaves_without_effect():
+  code = """
+from vit_jax import command_line
+command_line.define_config()
+def main(argv):
+  config = command_line.resolved_config()
+  print(config.ema_decay, config.ema_warmup)
+command_line.run(main, config_flag="config")
+"""
+  result = subprocess.run(
+    [
+      *(sys.executable, "-c", code, "--config=configs/convnext.py"),
+      "--config.ema_decay=None",
+    ],
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+  assert (result.stdout, result.stderr) == ("None False\n", "")
 
 
 def test_an_evaluation_is_told_how_to_name_a_run(repo):

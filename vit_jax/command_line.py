@@ -25,6 +25,7 @@ from vit_jax.config import (
   key_suggestions,
   resolve,
   schema,
+  without_effect,
 )
 from vit_jax.errors import UserError
 from vit_jax.processes import termination
@@ -156,7 +157,7 @@ def resolved_config(name: str = "config") -> schema.Config:
   added to `keep_model_keys`.
 
   Raises:
-    UserError: Any error from `resolve.resolve`.
+    UserError: Any error from `resolve.resolve`, or an override has no effect.
   """
   flag = flags.FLAGS[name]
   return _resolved(flag.value, config_flags.get_override_values(flag))
@@ -204,6 +205,9 @@ def _resolved(
 
   A length given on the command line takes precedence over everything the file
   says about it, and so does a variant given without sizes.
+
+  Raises:
+    UserError: Any error from `resolve.resolve`, or an override has no effect.
   """
   in_epochs = "total_epochs" in overrides and value.total_epochs is not None
   if in_epochs and "total_steps" not in overrides:
@@ -220,6 +224,9 @@ def _resolved(
       if not sizes & set(overrides):
         value.update_from_flattened_dict(dict.fromkeys(sizes))
   config = resolve.resolve(value)
+  vain = [text for key, text in without_effect.find(config) if key in overrides]
+  if vain:
+    raise UserError("\n".join(vain))
   if config.total_steps is not None and config.total_epochs is not None:
     _say_once(
       f"config.total_steps = {config.total_steps} is the length;"
