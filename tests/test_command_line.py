@@ -432,15 +432,24 @@ command_line.run(main, outlives_output={outlives_output})
   assert (result.stdout, result.stderr) == ("out\n", "err\n")
 
 
-def test_the_reader_of_a_table_may_end_early():
-  code, said = piped("vit_jax.tables")
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_the_reader_of_a_table_may_end_early(arguments):
+  code, said = piped("vit_jax.tables", *arguments, lines=0)
   assert code in (0, 1) and said == ""
 
 
-def test_output_that_a_full_disk_refuses_is_an_error():
+def test_help_is_shown_in_any_encoding(monkeypatch):
+  monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+  result = run("--help", module="vit_jax.tables")
+  assert (result.returncode, result.stderr) == (0, "")
+  assert "\\u" in result.stdout or "\\x" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_output_that_a_full_disk_refuses_is_an_error(arguments):
   with open("/dev/full", "w") as full:
     result = subprocess.run(
-      [sys.executable, "-m", "vit_jax.tables"],
+      [sys.executable, "-m", "vit_jax.tables", *arguments],
       stdout=full,
       stderr=subprocess.PIPE,
       text=True,

@@ -49,6 +49,8 @@ _SIZES = (
   "blocks",
   "stem_blocks",
 )
+# For characters of names and help texts that the terminal's encoding lacks.
+_SPELT_OUT = "backslashreplace"
 _HELP = "Run with --help to see the flags."
 
 
@@ -117,6 +119,7 @@ class _Guarded(io.FileIO):
     except OSError as error:
       if self._drops:
         return len(data)
+      self._drops = True  # It is an error once, not again at the exit.
       if isinstance(error, BrokenPipeError):
         raise
       raise UserError(
@@ -126,11 +129,11 @@ class _Guarded(io.FileIO):
 
 def _guarded(stream: TextIO | None, *, drops: bool) -> TextIO:
   if stream is None:  # It was closed before the command began.
-    return open(os.devnull, "w")  # noqa: SIM115
+    return open(os.devnull, "w", errors=_SPELT_OUT)  # noqa: SIM115
   return io.TextIOWrapper(
     io.BufferedWriter(_Guarded(stream.fileno(), drops=drops)),
     encoding=stream.encoding,
-    errors=stream.errors,
+    errors=_SPELT_OUT,
     # PYTHONUNBUFFERED sets only the second.
     line_buffering=stream.line_buffering or stream.write_through,
   )
@@ -248,8 +251,6 @@ def _say_once(sentence: str) -> None:
 
 def _speak_plainly() -> None:
   """Shows all messages of this package, but only warnings of libraries."""
-  # A name may have characters outside the terminal's encoding.
-  sys.stdout.reconfigure(errors="backslashreplace")
   if not flags.FLAGS["verbosity"].present:
     absl_logging.set_verbosity(absl_logging.WARNING)
   absl_logging.get_absl_handler().setFormatter(
@@ -314,10 +315,12 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
   try:
     if config_flag and not _asks_for_help(argv):
       argv, known = _with_config_found(argv, config_flag)
-    return flags.FLAGS(argv)
-  except SystemExit:
-    # absl exits with 1 after showing the output of --help.
-    sys.exit(0)
+    try:
+      return flags.FLAGS(argv)
+    except SystemExit:
+      # absl exits with 1 after showing the output of --help.
+      sys.stdout.flush()
+      sys.exit(0)
   except flags.UnrecognizedFlagError as error:
     hint = key_suggestions.of_flag(f"{config_flag}.{error.flagname}", known)
     sys.exit(_complain(" ".join(filter(None, (_ended(error), hint, _HELP)))))
@@ -325,6 +328,8 @@ def _parse_flags(argv: list[str], config_flag: str | None) -> list[str]:
     sys.exit(_complain(f"{_ended(error)} {_HELP}"))
   except UserError as error:
     sys.exit(_complain(str(error)))
+  except BrokenPipeError:
+    sys.exit(EXIT_BAD_INPUT)
   except KeyboardInterrupt:
     sys.exit(EXIT_INTERRUPTED)
 
