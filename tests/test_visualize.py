@@ -2,6 +2,7 @@
 
 import base64
 import os
+import resource
 import subprocess
 import sys
 
@@ -174,6 +175,22 @@ def test_a_place_that_cannot_be_written_to_is_said(npz, tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(UserError, match="file/seen"):
     visualize.visualize(npz, str(tmp_path / "file" / "seen"), [])
+
+
+def test_a_full_disk_leaves_no_pictures(npz, tmp_path):
+  visualize.visualize(npz, str(tmp_path / "whole"), [])
+  largest = (tmp_path / "whole" / "index.html").stat().st_size
+  output = tmp_path / "seen"
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, limits[1]))
+  try:
+    with pytest.raises(UserError, match="seen cannot be written: File too"):
+      visualize.visualize(npz, str(output), [])
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  assert written(output) == set()
+  assert visualize.visualize(npz, str(output), []) == 0
+  assert written(output) == written(tmp_path / "whole")
 
 
 def test_parameters_that_are_no_numbers_are_said(tmp_path):

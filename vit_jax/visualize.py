@@ -15,6 +15,7 @@ displayed. Without images, only filters and position embeddings are drawn.
 and index.html. It must not exist or must be empty: nothing is overwritten.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -123,8 +124,7 @@ def visualize(
     lead=_lead(use, checkpoint, len(images)),
     paths=shown,
   )
-  for name, data in files.items():
-    command_line.writing(_write, str(epath.Path(output) / name), data)
+  command_line.writing(_write, output, files)
   print(f"wrote {epath.Path(output) / page.FILE} and {len(files) - 1} files")
   return command_line.EXIT_BAD_INPUT if failed else 0
 
@@ -198,9 +198,12 @@ def _make(path: str, value: object) -> None:
 
 
 def _write(path: str, value: object) -> None:
-  assert isinstance(value, bytes)
-  with records.replacing(path) as partial:
-    partial.write_bytes(value)
+  """Writes files that appear once all are written, or not at all."""
+  assert isinstance(value, dict)
+  with contextlib.ExitStack() as stack:
+    for name, data in value.items():
+      file = records.replacing(epath.Path(path) / name)
+      stack.enter_context(file).write_bytes(data)
 
 
 if __name__ == "__main__":
