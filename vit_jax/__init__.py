@@ -6,14 +6,18 @@ logits = model.apply({"params": params}, images)
 
 import importlib as _importlib
 import os as _os
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vit_jax import absent_tpu as _absent_tpu
 from vit_jax import installation as _installation
+from vit_jax import interruption as _interruption
 from vit_jax import large_pages as _large_pages
 
 __version__ = "0.1.0"
 
+if _sys.argv[:1] == ["-m"]:  # `python -m vit_jax.COMMAND` imports it first.
+  _interruption.leave_out_trace()
 _installation.check()
 _absent_tpu.choose_platform()
 _large_pages.ask()

@@ -11,6 +11,7 @@ import pathlib
 import runpy
 import sys
 
+from vit_jax import interruption
 from vit_jax.suggestions import did_you_mean
 
 COMMANDS = (
@@ -33,6 +34,7 @@ _ASKS_FOR_LIST = {"help", "--help", "-h"}
 
 def main() -> int:
   """Runs the command named in the arguments; returns its exit code."""
+  interruption.leave_out_trace()
   name, *arguments = sys.argv[1:] or ["help"]
   if name in _ASKS_FOR_LIST:
     print(_listed())

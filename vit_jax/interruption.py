@@ -1,0 +1,18 @@
+"""Ctrl-C while the modules of a command are imported."""
+
+import sys
+from types import TracebackType
+
+
+def leave_out_trace() -> None:
+  """Makes Ctrl-C that nothing catches end the process without a trace."""
+  sys.excepthook = _report
+
+
+def _report(
+  kind: type[BaseException],
+  error: BaseException,
+  trace: TracebackType | None,
+) -> None:
+  if not issubclass(kind, KeyboardInterrupt):
+    sys.__excepthook__(kind, error, trace)
