@@ -1,5 +1,7 @@
 """Published weights by name, resolved by a library or bucket."""
 
+import os
+
 from vit_jax import hub, vit_models
 from vit_jax.suggestions import did_you_mean
 
@@ -14,12 +16,15 @@ def local(path: str) -> str:
 
   Args:
     path: 'hf:OWNER/NAME' (`vit_jax.hub`), 'augreg_i21k:B/16' or another name of
-      `vit_jax.vit_models`; any other path is returned unchanged.
+      `vit_jax.vit_models`; in any other path, '~' at the beginning is replaced
+      by the home directory.
 
   Raises:
     UserError: There is nothing with that name, or it cannot be downloaded.
   """
-  return vit_models.local(path) if vit_models.is_name(path) else hub.local(path)
+  if vit_models.is_name(path):
+    return vit_models.local(path)
+  return os.path.expanduser(hub.local(path))
 
 
 def hint(path: str) -> str:

@@ -81,6 +81,15 @@ def test_a_head_starts_from_the_classes_that_a_file_lists(tmp_path, caplog):
   assert not caplog.text
 
 
+def test_the_file_of_classes_may_be_in_the_home_directory(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  (tmp_path / "map.txt").write_text("4\n0\n4\n")
+  result = started(params(), with_own_rows(5), classes="~/map.txt")
+  np.testing.assert_array_equal(result["head"]["bias"], [4, 0, 4])
+
+
 def test_the_number_of_classes_may_be_the_datas(tmp_path):
   """As `model.num_classes` is if the config leaves it unset."""
   path = tmp_path / "map.txt"

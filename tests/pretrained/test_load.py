@@ -60,6 +60,13 @@ def test_a_file_is_loaded_as_it_is(file):
   jax.tree.map(np.testing.assert_array_equal, flat.flatten(params), given)
 
 
+def test_a_tilde_is_the_home_directory(file, monkeypatch):
+  monkeypatch.setenv("HOME", str(pathlib.Path(file).parent))
+  params = vit_jax.load(file)[1]
+  found = vit_jax.load("~/x.npz")[1]
+  assert jax.tree.all(jax.tree.map(np.array_equal, found, params))
+
+
 def test_the_files_own_number_of_classes_keeps_the_head(file):
   model, params = vit_jax.load(file, num_classes=5)
   assert model.representation_size == 12

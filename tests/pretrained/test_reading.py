@@ -31,6 +31,13 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     assert found.model == MODEL
 
 
+def test_a_workdir_may_be_in_the_home_directory(tmp_path, monkeypatch):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  runs.write(tmp_path / "run", MODEL, {3: {"x": jnp.ones(2)}})
+  np.testing.assert_array_equal(reading.read("~/run").params["x"], 1)
+  assert not reading.is_published("~/run")
+
+
 @pytest.mark.parametrize(
   "name", ["x.pth", "x.npz", "x.safetensors", "x.stablehlo"]
 )

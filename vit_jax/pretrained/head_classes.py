@@ -58,7 +58,8 @@ def select(weights: Weights, path: str, num_classes: int | None) -> Weights:
 def _read(path: str, known: int, checkpoint: str) -> list[int]:
   """Reads the classes that the lines name."""
   with path_errors.explained(path):
-    text = epath.Path(path).read_bytes().decode("utf-8", "replace")
+    data = epath.Path(path).expanduser().read_bytes()
+  text = data.decode("utf-8", "replace")
   classes = []
   for number, line in enumerate(text.splitlines(), 1):
     word = line.strip()

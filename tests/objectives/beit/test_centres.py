@@ -61,7 +61,7 @@ def test_more_centres_than_features_are_refused():
     centres.fit([[np.ones((4, 3)), np.ones((6, 3))]], 11, 0)
 
 
-def test_a_file_reads_back(tmp_path):
+def test_a_file_reads_back(tmp_path, monkeypatch):
   _, rows = features()
   made = centres.Centres(np.float32(rows[:5]), "runs/x", "0123")
   path = str(tmp_path / "tokens.npz")
@@ -69,3 +69,5 @@ def test_a_file_reads_back(tmp_path):
   found = centres.read(path)
   np.testing.assert_array_equal(found.rows, made.rows)
   assert (found.network, found.digest) == ("runs/x", "0123")
+  monkeypatch.setenv("HOME", str(tmp_path))
+  np.testing.assert_array_equal(centres.read("~/tokens.npz").rows, made.rows)

@@ -26,6 +26,11 @@ def test_tokens_are_those_of_hugging_face(golden):
   np.testing.assert_array_equal(jax.jit(dvae.tokens)(params, pixels), wanted)
 
 
+def test_the_encoder_may_be_in_the_home_directory(golden, monkeypatch):
+  monkeypatch.setenv("HOME", str(golden))
+  assert dvae.num_tokens(dvae.read("~/encoder.pth")) == 24
+
+
 def test_it_sees_the_students_image_at_eight_pixels_a_patch(golden):
   path = str(golden / "encoder.pth")
   settings = objectives.config(tokenizer=path)

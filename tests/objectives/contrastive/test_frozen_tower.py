@@ -143,3 +143,9 @@ def test_the_loss_is_of_its_outputs_without_dropout(num_micro):
     lambda params, pairs: parts.objective.loss(params, {}, {}, pairs, keys, 0)
   )(state.params, pairs)
   np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+
+
+def test_its_outputs_may_be_kept_in_the_home_directory(monkeypatch, tmp_path):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  parts = build(**FROZEN, objective__cache_frozen="~/cache")
+  assert parts.objective.stored.directory == f"{tmp_path}/cache"

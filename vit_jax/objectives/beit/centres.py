@@ -60,7 +60,8 @@ def read(path: str) -> Centres:
     UserError: The file cannot be read or is not such a file.
   """
   contents = archive.read(
-    epath.Path(path), lambda names: [name for name in names if name == _NAME]
+    epath.Path(path).expanduser(),
+    lambda names: [name for name in names if name == _NAME],
   )
   try:
     comment = json.loads(contents.comment)

@@ -35,7 +35,7 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
   Raises:
     UserError: The file cannot be read as data, or contains something else.
   """
-  entries = _flat(torch_file.read(epath.Path(path)))
+  entries = _flat(torch_file.read(epath.Path(path).expanduser()))
   found: dict[str, dict[str, np.ndarray]] = {}
   for name, array in entries.items():
     match = _NAME.fullmatch(name)

@@ -1,6 +1,7 @@
 """An image tower that is not trained (LiT, arXiv 2111.07991)."""
 
 import functools
+import os
 from typing import Any
 
 import flax.linen as nn
@@ -83,7 +84,7 @@ def stored(
   compute = functools.partial(features, network)
   found = jax.eval_shape(compute, params, images)
   return Stored(
-    directory=directory,
+    directory=os.path.expanduser(directory),
     feature=feature,
     shape=found.shape[1:],
     compute=compute,
