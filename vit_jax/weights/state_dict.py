@@ -28,7 +28,8 @@ _CONTAINERS = (
 _PREFIXES = ("model.", "_orig_mod.", "module.", "_orig_mod.", "backbone.")
 # Attributes of modules that are trained, next to the network.
 _LOSSES = ("criterion", "loss", "loss_fn")
-# Counters and tables of indices are larger numbers.
+# Buffers, such as masks and states of random generators, have other names.
+_PARAMETERS = ("weight", "bias")
 _QUANTISED = ("int8", "uint8")
 _STUDENT_ALONE = "The file holds a student without its teacher: it is taken."
 
@@ -55,9 +56,10 @@ def chosen(
     UserError: There is no such part, the tensors are in a dictionary of an
       unknown name, or two arrays have the same name.
   """
-  file = _unwrapped(file)
-  if part is not None and isinstance(file.get(part), dict):
-    return arrays(file[part], path)
+  outer, file = file, _unwrapped(file)
+  for level in (file, outer):
+    if part is not None and isinstance(level.get(part), dict):
+      return chosen(level[part], path, notes, None)
   if part is not None:
     whole = chosen(file, path, [], None)
     network = _networks(whole).get(part)
@@ -132,15 +134,12 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
     if name in found:
       raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
     found[name] = array
-  kinds = {name: array.dtype.name for name, array in found.items()}
-  quantised = [name for name in found if kinds[name] in _QUANTISED]
-  # Alone, they are the state of a random generator.
-  if quantised and "float32" in kinds.values():
-    name = quantised[0]
-    raise UserError(
-      f"{path}: '{name}' holds {kinds[name]}, but parameters are floating point"
-      " numbers. Quantised weights have to be turned into these first."
-    )
+    kind = array.dtype.name
+    if kind in _QUANTISED and name.endswith(_PARAMETERS):
+      raise UserError(
+        f"{path}: '{name}' holds {kind}, but parameters are floating point"
+        " numbers. Quantised weights have to be turned into these first."
+      )
   return found
 
 

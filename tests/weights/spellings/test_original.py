@@ -230,6 +230,9 @@ def test_a_container_in_a_container_is_opened(read, keys):
   ratio, notes = read(contents)
   assert ratio == 1 and f"'{inner}' is taken" in notes
   assert read(contents, "/state_dict_ema")[0] == 2
+  contents["ema"] = average
+  assert read(contents, "/ema")[0] == 2
+  assert read(contents, f"/{outer}")[0] == 1
 
 
 def test_of_a_teacher_and_a_student_in_one_state_dict_the_teacher_is_taken(
@@ -273,6 +276,13 @@ def test_quantised_weights_are_refused(read):
   tensors["head.bias"] = np.zeros(tensors["head.bias"].shape, np.int8)
   with pytest.raises(UserError, match=r"'head.weight' holds int8.*Quantised"):
     read({"model": tensors})
+
+
+@pytest.mark.parametrize("name", ["blocks.0.attn.mask", "rng_state"])
+def test_masks_and_states_of_bytes_are_left_out(read, name):
+  tensors = torch_file.read(DEIT)["model"]
+  assert read({"model": {**tensors, name: np.ones(8, np.uint8)}})[0] == 1
+  assert read({**tensors, name: np.ones(8, np.uint8)})[0] == 1
 
 
 def test_the_state_of_a_generator_is_not_quantised_weights(read):
