@@ -171,14 +171,23 @@ _OMEGACONF = zlib.decompress(
       pickle.dumps({"a": value}, 2)
       for value in (
         datetime.timedelta(1),
-        datetime.datetime(2020, 1, 1),
+        datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+        datetime.date(2020, 1, 1),
         collections.deque([1]),
         frozenset([1]),
         types.SimpleNamespace(a=1),
       )
     ),
   ],
-  ids=["omegaconf", "duration", "date", "deque", "frozen set", "namespace"],
+  ids=[
+    "omegaconf",
+    "duration",
+    "time",
+    "date",
+    "deque",
+    "frozen set",
+    "namespace",
+  ],
 )
 def test_settings_beside_weights_are_ignored(tmp_path, data):
   write(tmp_path / "x.ckpt", data)

@@ -92,8 +92,10 @@ _INERT = frozenset(
     "omegaconf.nodes AnyNode",
     "typing Any",
     "types SimpleNamespace",
+    "datetime date",
     "datetime datetime",
     "datetime timedelta",
+    "datetime timezone",
     "torch Size",
   }
 )
