@@ -92,6 +92,12 @@ def test_classes_that_differ_in_capital_letters_are_named_once(pets, caplog):
   assert "Cat and cat are different classes" in line
 
 
+def test_classes_that_differ_in_other_letters_are_not_named(pets, caplog):
+  _fill(pets, {"train/Masse/1.jpg": None, "train/Maße/1.jpg": None})
+  assert _open(pets).class_names == ("Masse", "Maße", "cat", "dog")
+  assert not caplog.messages
+
+
 def test_all_suffixes_are_found_in_any_case(tmp_path):
   names = ["a.jpg", "b.JPEG", "c.png", "d.webp", "e.bmp", "f.PNG"]
   names += ["g.gif", "h.tif", "i.TIFF", "j.avif", "k.heic"]

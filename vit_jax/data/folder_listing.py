@@ -156,7 +156,7 @@ def class_names(listing: Listing) -> tuple[str, ...]:
     )
   spellings = collections.defaultdict(list)
   for name in names:
-    spellings[name.casefold()].append(name)
+    spellings[name.lower()].append(name)
   for same in spellings.values():
     if len(same) > 1:
       _warn(
