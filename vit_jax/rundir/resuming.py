@@ -61,8 +61,8 @@ def check(
   if changes := resume.changed_evaluators(saved, current):
     _logger.warning(
       "Metrics of %s up to step %d were measured with other settings:\n%s\n"
-      "Their curves join what is not comparable; give an evaluator or dataset"
-      " that has changed another name to have a curve of its own.",
+      "Their curves may join what is not comparable; give an evaluator or"
+      " dataset that has changed another name to have a curve of its own.",
       workdir,
       step,
       "\n".join(f"  {line}" for line in changes),
