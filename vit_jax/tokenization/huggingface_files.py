@@ -192,8 +192,8 @@ def _stated_id(
   """Returns the id of a token in tokenizer_config.json; None without one.
 
   Raises:
-    UserError: The vocabulary lacks it. (transformers adds it with a new id, for
-      which the network has no embedding.)
+    UserError: The vocabulary lacks it; transformers adds it with a new id, for
+      which the network has no embedding.
   """
   token = _token(named, key)
   if token is None:
