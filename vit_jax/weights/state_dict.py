@@ -128,9 +128,7 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
   for key, array in state.items():
     if not isinstance(key, str) or not isinstance(array, np.ndarray):
       continue
-    name = key
-    for prefix in _PREFIXES:
-      name = name.removeprefix(prefix)
+    name = _bare_name(key)
     if name in found:
       raise UserError(f"{path} holds '{name}' twice, as '{key}' too.")
     found[name] = array
@@ -141,6 +139,12 @@ def arrays(state: Mapping[Any, Any], path: str) -> dict[str, np.ndarray]:
         " numbers. Quantised weights have to be turned into these first."
       )
   return found
+
+
+def _bare_name(name: str) -> str:
+  for prefix in _PREFIXES:
+    name = name.removeprefix(prefix)
+  return name
 
 
 def bare(
@@ -169,13 +173,11 @@ def bare(
     found = {name: x for name, x in found.items() if name not in losses}
   if any(mark in found for mark in marks):
     return found
-  networks = {
-    name: arrays(network, path) for name, network in _networks(found).items()
-  }
+  networks = _networks(found)
   known = [
     name
     for name, network in networks.items()
-    if len(networks) == 1 or any(mark in network for mark in marks)
+    if len(networks) == 1 or {*map(_bare_name, network)} & {*marks}
   ]
   if not known or "" in networks and len(networks) == 1:
     return found
@@ -199,7 +201,7 @@ def bare(
     )
   if taken == STUDENT:
     notes.append(_STUDENT_ALONE)
-  return networks[taken]
+  return arrays(networks[taken], path)
 
 
 def _networks(

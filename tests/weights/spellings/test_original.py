@@ -263,7 +263,8 @@ def test_weights_of_a_loss_are_left_out(read, network):
 
 def test_what_a_module_has_beside_its_network_is_left_out(read):
   tensors = prefixed(net=1)
-  tensors["projector.weight"] = np.ones((2, 2), np.float32)
+  for name in ("projector.weight", "projector.model.weight"):
+    tensors[name] = np.ones((2, 2), np.float32)
   ratio, notes = read({"state_dict": tensors})
   assert ratio == 1
   assert "begin with 'net.' are taken, without projector." in notes
