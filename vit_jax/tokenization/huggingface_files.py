@@ -48,12 +48,13 @@ def read(directory: epath.Path) -> Tokenizer:
 def _read_vocabulary(directory: epath.Path, config, named) -> Tokenizer:
   if (directory / "spiece.model").exists():
     return _siglip(directory / "spiece.model", named)
-  if (directory / "tokenizer.json").exists():
-    content = (directory / "tokenizer.json").read_bytes()
+  file = directory / "tokenizer.json"
+  if file.exists():
+    content = file.read_bytes()
     is_siglip_2 = named.get("tokenizer_class") in _GEMMA or str(
       config.get("model_type")
     ).startswith("siglip")
-    return from_json(directory, content, named, is_siglip_2)
+    return from_json(file, content, named, is_siglip_2)
   if (directory / "vocab.json").exists():
     return _clip(directory, named)
   if (directory / "tokenizer.model").exists():
@@ -102,25 +103,24 @@ def _siglip(file: epath.Path, named: dict) -> Tokenizer:
 
 
 def from_json(
-  directory: epath.Path, content: bytes, named: dict, is_siglip_2: bool
+  file: epath.Path, content: bytes, named: dict, is_siglip_2: bool
 ) -> Tokenizer:
   """Reads a tokenizer.json and the additions of tokenizer_config.json.
 
   Args:
-    directory: Directory of the file.
-    content: Bytes of the file.
+    file: The file, or the vocabulary that the content was made from.
+    content: Bytes of a tokenizer.json.
     named: Content of tokenizer_config.json, empty without one.
     is_siglip_2: True to convert text to lower case, as in SigLIP 2's training
       but stated in no file.
   """
-  source = str(directory / "tokenizer.json")
+  source = str(file)
   pieces = vocabulary.JsonVocabulary(content, source)
   begin, end = pieces.ends()
   if is_siglip_2:
     begin, end = _ends_of_gemma(pieces, named, begin, end)
     content = vocabulary.in_lower_case(content)
   stated = vocabulary.stated_by(content)
-  file = directory / "tokenizer.json"
   pad_id = _stated_id(named, "pad_token", pieces.id_of, file)
   if pad_id is None and is_siglip_2:
     pad_id = pieces.id_of("<pad>")
@@ -182,8 +182,7 @@ def _clip(directory: epath.Path, named: dict) -> Tokenizer:
     content = clip_pairs.by_transformers(ids, pairs, str(source))
   except (TypeError, ValueError, KeyError, json.JSONDecodeError):
     raise UserError(f"{source} and {merges} do not fit together.") from None
-  found = from_json(directory, content, named, is_siglip_2=False)
-  return dataclasses.replace(found, source=str(source))
+  return from_json(source, content, named, is_siglip_2=False)
 
 
 def _stated_id(

@@ -54,7 +54,7 @@ def _huggingface(directory: epath.Path, clean: str, length: int) -> Tokenizer:
     raise UserError(f"{directory / CONFIG} needs {file}, which is missing.")
   named = json_files.read(directory / "tokenizer_config.json")
   found = huggingface_files.from_json(
-    directory, file.read_bytes(), named, is_siglip_2=False
+    file, file.read_bytes(), named, is_siglip_2=False
   )
   settings = dataclasses.replace(found.settings, clean=clean, length=length)
   return dataclasses.replace(found, settings=settings)
