@@ -1,7 +1,8 @@
-"""BEiT (arXiv 2106.08254).
+"""BEiT (arXiv 2106.08254) and BEiT v2 (arXiv 2208.06366).
 
   --config=configs/beit.py:model=B,tokenizer=FILE
   --config=configs/beit.py:model=B,phase=finetune --config.init_from=runs/beit
+  --config=configs/beit.py:version=2,model=B,tokenizer=vqkd.pth
 
 `model` is B or L. The phases of the paper are pretrain, 800 epochs of
 ImageNet-1k without labels (`epochs` sets another number), and finetune, 100
@@ -17,19 +18,25 @@ A network of pretrain22k can also be fine-tuned directly by phase=finetune, with
 pixels. The stochastic depth of L's finetune is 0.2, as in the released command;
 the paper has 0.1 (--config.model.stochastic_depth_rate=0.1).
 
-`tokenizer` is the encoder of DALL-E's dVAE, from which the released networks
-learned, or a file of `vit_jax.prepare tokenizer --checkpoint=...`. Without it,
-tokens are the 512 mean colours of the ViT paper, which need no file; the
-network learns less from them.
+`version=2` is BEiT v2, which also predicts tokens from the class token. It has
+the phases pretrain, 1600 epochs of ImageNet-1k, finetune, and between these
+labels22k and finetune22k, all at 224 pixels and with ImageNet's statistics of
+pixels. With `epochs=300` the phases pretrain and finetune have the numbers of
+the short schedule.
 
-Numbers are those of the paper and of the released code (microsoft/unilm, beit:
+`tokenizer` is the encoder of DALL-E's dVAE, from which the released networks
+learned, VQ-KD for BEiT v2, or a file of `vit_jax.prepare tokenizer
+--checkpoint=...`. Without it, tokens are the 512 mean colours of the ViT paper,
+which need no file; the network learns less from them.
+
+Numbers are those of the papers and of the released code (microsoft/unilm, beit:
 README.md, get_started_for_image_classification.md, run_beit_pretraining.py,
-run_class_finetuning.py, optim_factory.py), where the learning rate changes at
-every step, as here. That code jitters the colours of images before it crops
-them, and starts classification heads from a thousandth of a normal
-distribution; here images are cropped first, which is faster, and heads start at
-zero. The dVAE sees the student's crop at a smaller size; the released code
-makes both views from the original pixels.
+run_class_finetuning.py, optim_factory.py; beit2: PRETRAINING.md and the same
+files), where the learning rate changes at every step, as here. That code
+jitters the colours of images before it crops them, and starts classification
+heads from a thousandth of a normal distribution; here images are cropped first,
+which is faster, and heads start at zero. The dVAE sees the student's crop at a
+smaller size; the released code makes both views from the original pixels.
 """
 
 import dataclasses
@@ -50,13 +57,19 @@ _BATCH = 2048
 _TABLES = r".*/relative_bias/table"
 # Images of this side in pixels are evaluated without a crop.
 _LARGE = 384
-# Size -> largest norm of gradients.
-_CLIPS = {"B": 3.0, "L": 1.0}
 # Phase -> epochs of pre-training and its warm-up.
 _PRETRAINING = {
   "pretrain": (800, "10 epochs"),
   "pretrain22k": (150, 10_000),
 }
+# Size -> largest norm of gradients.
+_CLIPS = {"B": 3.0, "L": 1.0}
+# Of BEiT v2: epochs of pre-training, and the longest short schedule, which has
+# no stochastic depth.
+_EPOCHS, _SHORT = 1600, 300
+_CLIP = 3.0
+# Size -> layer whose patches the layers that predict from the class token see.
+_EARLY_LAYERS = {"B": 9, "L": 21}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,37 +95,61 @@ class Labels:
   weight_decay: float = 0.05
 
 
+# Version -> phase and size -> run.
 _LABELS = {
-  ("finetune", "B"): Labels(100, 20, 4e-3, 0.65, 0.1),
-  ("finetune", "L"): Labels(50, 5, 1e-3, 0.75, 0.2),
-  ("labels22k", "B"): Labels(90, 5, 3e-3, 0.65, 0.2, 4096),
-  ("labels22k", "L"): Labels(90, 5, 2e-3, 0.75, 0.2, 2048),
-  ("finetune22k", "B"): Labels(30, 5, 2e-5, 0.85, 0.1, 512, 1e-8),
-  ("finetune22k", "L"): Labels(30, 5, 2e-5, 0.9, 0.4, 512, 1e-8),
+  1: {
+    ("finetune", "B"): Labels(100, 20, 4e-3, 0.65, 0.1),
+    ("finetune", "L"): Labels(50, 5, 1e-3, 0.75, 0.2),
+    ("labels22k", "B"): Labels(90, 5, 3e-3, 0.65, 0.2, 4096),
+    ("labels22k", "L"): Labels(90, 5, 2e-3, 0.75, 0.2, 2048),
+    ("finetune22k", "B"): Labels(30, 5, 2e-5, 0.85, 0.1, 512, 1e-8),
+    ("finetune22k", "L"): Labels(30, 5, 2e-5, 0.9, 0.4, 512, 1e-8),
+  },
+  2: {
+    ("finetune", "B"): Labels(100, 20, 5e-4, 0.6, 0.2),
+    ("finetune", "L"): Labels(50, 5, 2e-4, 0.8, 0.2),
+    ("labels22k", "B"): Labels(90, 20, 6e-4, 0.75, 0.1, 4096),
+    ("labels22k", "L"): Labels(90, 20, 6e-4, 0.75, 0.2, 4096),
+    ("finetune22k", "B"): Labels(30, 20, 5e-5, 0.75, 0.1),
+    ("finetune22k", "L"): Labels(20, 5, 7e-5, 0.8, 0.25),
+  },
 }
-_PHASES = (*_PRETRAINING, *dict.fromkeys(phase for phase, _ in _LABELS))
+# Size -> what differs in fine-tuning after the short schedule.
+_AFTER_SHORT = {
+  "B": {"layer_decay": 0.65, "drop_rate": 0.1},
+  "L": {"base_lr": 5e-4},
+}
+_PHASES = (*_PRETRAINING, *dict.fromkeys(phase for phase, _ in _LABELS[1]))
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(
     args,
+    version=1,
     model="B",
     phase="pretrain",
     epochs=0,
     tokenizer="mean_colour",
     image_size=224,
   )
+  arguments.check_choice("version", str(args.version), ("1", "2"))
   arguments.check_choice("model", args.model, _NAMES)
-  arguments.check_choice("phase", args.phase, _PHASES)
-  if args.image_size != 224 and args.phase != "finetune22k":
+  is_second = args.version == 2
+  phases = [one for one in _PHASES if not (is_second and one == "pretrain22k")]
+  arguments.check_choice("phase", args.phase, phases)
+  if args.image_size != 224 and (args.phase != "finetune22k" or is_second):
     raise UserError(
       f"Config argument image_size = {args.image_size} is of"
-      " phase=finetune22k; the other phases are at 224 pixels."
+      " phase=finetune22k with version=1; other phases are at 224 pixels."
     )
-  if args.phase in _PRETRAINING:
-    config = _pretraining(args.model, args.phase, args.epochs, args.tokenizer)
+  if args.phase not in _PRETRAINING:
+    config = _with_labels(
+      args.version, args.model, args.phase, args.image_size, args.epochs
+    )
+  elif is_second:
+    config = _second_pretraining(args.model, args.epochs, args.tokenizer)
   else:
-    config = _with_labels(args.model, args.phase, args.image_size)
+    config = _pretraining(args.model, args.phase, args.epochs, args.tokenizer)
   return smoke.shrink(config) if args.smoke else config
 
 
@@ -123,7 +160,7 @@ def _pretraining(
   config = default_config()
   config.log_every_steps = 100
   config.total_epochs = float(epochs or usual)
-  _network(config, model, _normalize(phase))
+  _network(config, model, _normalize(1, phase))
   config.model.update(
     image_size=224,
     dtype="bfloat16",
@@ -139,8 +176,7 @@ def _pretraining(
   config.train.update(
     dataset="imagenet2012" if phase == "pretrain" else "imagenet21k",
     batch_size=_BATCH,
-    preprocess="decode|random_resized_crop|color_jitter(0.4, 0.4, 0.4)"
-    "|keep('image')|flip_lr",
+    preprocess=_preprocess("random_resized_crop"),
   )
   config.optimizer.update(
     name="adamw",
@@ -163,12 +199,38 @@ def _pretraining(
   return config
 
 
+def _second_pretraining(
+  model: str, epochs: int, tokenizer: str
+) -> ml_collections.ConfigDict:
+  """BEiT v2: what differs from BEiT."""
+  config = _pretraining(model, "pretrain", epochs or _EPOCHS, tokenizer)
+  is_short = config.total_epochs <= _SHORT
+  config.model.stochastic_depth_rate = 0.0 if is_short else 0.1
+  config.objective.update(head_layers=2, early_layers=_EARLY_LAYERS[model])
+  config.train.preprocess = _preprocess("random_resized_crop(scale=[0.2, 1.0])")
+  config.optimizer.update(b2=0.98 if is_short else 0.999, grad_clip_norm=_CLIP)
+  return config
+
+
+def _preprocess(crop: str) -> str:
+  return f"decode|{crop}|color_jitter(0.4, 0.4, 0.4)|keep('image')|flip_lr"
+
+
 def _with_labels(
-  model: str, phase: str, image_size: int
+  version: int, model: str, phase: str, image_size: int, epochs: int
 ) -> ml_collections.ConfigDict:
   """DeiT's augmentation of single copies, with a decay over layers."""
-  run = _LABELS[phase, model]
-  normalize = _normalize(phase)
+  run = _LABELS[version][phase, model]
+  if epochs:
+    if version == 1 or phase != "finetune":
+      raise UserError(
+        f"Config argument epochs = {epochs} is of phase=pretrain, and of"
+        " version=2,phase=finetune, where it is the number of epochs of"
+        " pre-training; for others set config.total_epochs."
+      )
+    if epochs <= _SHORT:
+      run = dataclasses.replace(run, **_AFTER_SHORT[model])
+  normalize = _normalize(version, phase)
   config = deit.regularized(
     _NAMES[model], drop_rate=run.drop_rate, normalize=normalize
   )
@@ -192,11 +254,11 @@ def _with_labels(
     config.allow_change = (
       "model.pool, model.norm_after_pool, model.pos_embedding_at"
     )
-  if phase != "finetune":
+  if phase == "finetune22k" or (version, phase) == (1, "labels22k"):
     config.objective.update(mixup_alpha=0.0, cutmix_alpha=0.0)
   if phase == "labels22k":
     config.train.dataset = "imagenet21k"
-    config.optimizer.grad_clip_norm = _CLIPS[model]
+    config.optimizer.grad_clip_norm = _CLIPS[model] if version == 1 else None
     # ImageNet-21k has no validation split.
     del config.evals.val
   if image_size >= _LARGE:
@@ -204,9 +266,10 @@ def _with_labels(
   return config
 
 
-def _normalize(phase: str) -> str:
+def _normalize(version: int, phase: str) -> str:
   """Statistics of the pixels."""
-  return "minus_one_to_one" if phase.endswith("22k") else "imagenet"
+  is_halved = version == 1 and phase.endswith("22k")
+  return "minus_one_to_one" if is_halved else "imagenet"
 
 
 def _network(

@@ -8,7 +8,8 @@ The plain ViT of docs/families_study.md is pre-trained on CIFAR-10, an image
 folder DIR, by MAE, BEiT, DINO and DINOv2, and with labels for comparison
 (`run=supervised`). All runs have the compute in which the supervised one sees
 `seen` images; `random` keeps its initial weights. Frozen features are measured
-by k-NN and a linear probe. BEiT's `tokenizer` is the file that
+by k-NN and a linear probe. `beitv2` is BEiT with the layers of BEiT v2 that
+predict from the class token. The `tokenizer` of both is the file that
 benchmarks/study_selfsupervised.py makes by k-means of the features of `random`.
 
 `tuned` trains all weights on FEW, which benchmarks/study_selfsupervised.py
@@ -32,6 +33,7 @@ MACS = {
   "supervised": 3.69,
   "mae": 2.13,
   "beit": 5.18,
+  "beitv2": 6.76,
   "dino": 14.89,
   "dinov2": 15.67,
 }
@@ -71,8 +73,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     config.schedule.base_lr = 1e-12
   elif args.run == "mae":
     _mae(config)
-  elif args.run == "beit":
-    _beit(config, args.tokenizer)
+  elif args.run in ("beit", "beitv2"):
+    _beit(config, args.run, args.tokenizer)
   elif args.run in ("dino", "dinov2"):
     _dino(config, args.run)
   if not args.smoke:
@@ -119,10 +121,13 @@ def _mae(config: ml_collections.ConfigDict) -> None:
   )
 
 
-def _beit(config: ml_collections.ConfigDict, tokenizer: str) -> None:
-  """Six of the sixteen patches are masked, the paper's share."""
+def _beit(config: ml_collections.ConfigDict, run: str, tokenizer: str) -> None:
+  """Six of the sixteen patches are masked, the papers' share."""
   config.objective.update(name="beit", tokenizer=tokenizer, tokens=TOKENS)
   config.objective.update(masked_patches=6, smallest_block=2)
+  if run == "beitv2":
+    # Three quarters of the layers, as in ViT-B.
+    config.objective.update(head_layers=2, early_layers=3)
   config.train.preprocess = (
     "decode|random_resized_crop|color_jitter(0.4, 0.4, 0.4)|keep('image')"
     "|flip_lr"

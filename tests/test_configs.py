@@ -1187,6 +1187,82 @@ def test_published_beits_are_pretrained_as_released():
     load(file("beit"), "phase=finetune,image_size=384")
 
 
+@pytest.mark.parametrize(
+  ("model", "epochs", "drop", "b2", "early"),
+  [
+    ("B", 1600, 0.1, 0.999, 9),
+    ("L", 1600, 0.1, 0.999, 21),
+    ("B", 300, 0.0, 0.98, 9),
+  ],
+)
+def test_beit_v2_is_pretrained_as_released(model, epochs, drop, b2, early):
+  """PRETRAINING.md of microsoft/unilm, beit2."""
+  arguments = f"version=2,model={model}"
+  if epochs == 300:
+    arguments += ",epochs=300"
+  config = load(file("beit"), arguments)
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (epochs, 2048)
+  assert (config.schedule.base_lr, config.schedule.end_lr) == (1.5e-3, 1e-5)
+  assert config.schedule.warmup_steps == "10 epochs"
+  optimizer, objective = config.optimizer, config.objective
+  assert (optimizer.b2, optimizer.weight_decay) == (b2, 0.05)
+  assert optimizer.grad_clip_norm == 3
+  assert (objective.masked_patches, objective.smallest_block) == (75, 16)
+  assert (objective.head_layers, objective.early_layers) == (2, early)
+  assert config.model.stochastic_depth_rate == drop
+  assert config.model.layer_scale == (0.1 if model == "B" else 1e-5)
+  assert config.model.normalize == "imagenet"
+  assert "random_resized_crop(scale=[0.2, 1.0])" in config.train.preprocess
+  checks.check(load(file("beit"), f"{arguments},smoke"))
+
+
+@pytest.mark.parametrize(
+  ("arguments", "epochs", "warmup", "batch", "rate", "layer_decay", "drop"),
+  [
+    ("model=B,phase=finetune", 100, 20, 1024, 5e-4, 0.6, 0.2),
+    ("model=B,phase=finetune,epochs=300", 100, 20, 1024, 5e-4, 0.65, 0.1),
+    ("model=L,phase=finetune", 50, 5, 1024, 2e-4, 0.8, 0.2),
+    ("model=L,phase=finetune,epochs=300", 50, 5, 1024, 5e-4, 0.8, 0.2),
+    ("model=B,phase=labels22k", 90, 20, 4096, 6e-4, 0.75, 0.1),
+    ("model=L,phase=labels22k", 90, 20, 4096, 6e-4, 0.75, 0.2),
+    ("model=B,phase=finetune22k", 30, 20, 1024, 5e-5, 0.75, 0.1),
+    ("model=L,phase=finetune22k", 20, 5, 1024, 7e-5, 0.8, 0.25),
+  ],
+)
+def test_beit_v2_is_tuned_as_released(
+  arguments, epochs, warmup, batch, rate, layer_decay, drop
+):
+  """get_started_for_image_classification.md of microsoft/unilm, beit2."""
+  config = load(file("beit"), f"version=2,{arguments}")
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (epochs, batch)
+  assert config.schedule.warmup_steps == f"{warmup} epochs"
+  assert (config.schedule.base_lr, config.schedule.end_lr) == (rate, 1e-6)
+  assert config.optimizer.layer_decay == layer_decay
+  assert config.optimizer.weight_decay == 0.05
+  assert config.optimizer.grad_clip_norm is None
+  assert config.model.stochastic_depth_rate == drop
+  assert config.model.normalize == "imagenet"
+  mixed = (0, 0) if "finetune22k" in arguments else (0.8, 1)
+  objective = config.objective
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == mixed
+
+
+@pytest.mark.parametrize(
+  ("arguments", "words"),
+  [
+    ("version=3", 'version = "3" is not known'),
+    ("version=2,phase=pretrain22k", 'phase = "pretrain22k" is not known'),
+    ("phase=finetune,epochs=300", "epochs = 300 is of phase=pretrain"),
+    ("version=2,phase=finetune22k,image_size=384", "image_size = 384 is of"),
+  ],
+)
+def test_recipes_that_no_beit_has_are_refused(arguments, words):
+  with pytest.raises(UserError, match=words):
+    load(file("beit"), arguments)
+
+
 def test_images_of_384_pixels_are_evaluated_whole():
   small = load(file("beit"), "phase=finetune22k").evals["val"]
   large = load(file("beit"), "phase=finetune22k,image_size=384").evals["val"]

@@ -23,7 +23,10 @@ _SMALL_STEPS = {"schedule.base_lr": 1e-4}
 # Config -> what its evaluators measure, and options of its own.
 CONFIGS = {
   "mae": ("reconstruction/val/loss", {}),
-  "beit": ("knn/generated/k1", {}),
+  "beit": (
+    "knn/generated/k1",
+    {"objective.head_layers": 2, "objective.early_layers": 1},
+  ),
   "dino": ("knn/generated/k1", {}),
   "eva02": ("knn/generated/k1", {}),
   "dinov2": ("knn/generated/k1", _DINOV2 | _NO_GROUPS | _SMALL_STEPS),

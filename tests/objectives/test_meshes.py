@@ -50,6 +50,10 @@ OBJECTIVES = {
     "train__preprocess": "decode|resize|keep('image')|flip_lr",
   },
 }
+OBJECTIVES["beit v2"] = OBJECTIVES["beit"] | {
+  "objective__head_layers": 2,
+  "objective__early_layers": 1,
+}
 for method, centering in (
   ("dino", "mean"),
   ("dino", "sinkhorn"),

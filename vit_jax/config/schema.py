@@ -7,8 +7,8 @@ sees only the models. Tags in the descriptions: [P] the ViT paper
 google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
 facebookresearch/deit, [timm] huggingface/pytorch-image-models,
 [CLIP] openai/CLIP, [SigLIP] arXiv 2303.15343, [MAE] facebookresearch/mae,
-[DV2] facebookresearch/dinov2, [EVA] baaivision/EVA, [BEiT]
-microsoft/unilm/beit, [LiT] arXiv 2111.07991.
+[DV2] facebookresearch/dinov2, [EVA] baaivision/EVA, [BEiT] and [BEiT2]
+microsoft/unilm/beit and beit2, [LiT] arXiv 2111.07991.
 """
 
 import math
@@ -380,6 +380,16 @@ class BEiT(Objective):
   )
   smallest_block: PositiveInt = key(
     16, "Minimum number of patches in a masked rectangle. [BEiT]"
+  )
+  head_layers: NonNegativeInt = key(
+    0,
+    "Number of layers that predict the tokens a second time, from the class"
+    " token and the patches of an earlier layer; 0: none [BEiT]. [BEiT2]: 2.",
+  )
+  early_layers: PositiveInt = key(
+    9,
+    "Number of the layer whose patches `head_layers` receive, from 1. [BEiT2]:"
+    " 9 for B, 21 for L.",
   )
 
 

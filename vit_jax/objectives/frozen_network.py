@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -38,6 +38,7 @@ class FrozenNetwork:
       them.
     predicts_numbers: True if its outputs are numbers instead of logits.
     class_names: Names of its outputs; None if unknown.
+    beside: Other parameters in the file, as of `Weights`.
   """
 
   network: nn.Module
@@ -45,6 +46,7 @@ class FrozenNetwork:
   constants: Constants
   predicts_numbers: bool = False
   class_names: Sequence[str] | None = None
+  beside: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @property
   def width(self) -> int:
@@ -166,7 +168,10 @@ def read_patches(
   )
   fitted = jax.tree.map(np.asarray, fitted)
   return FrozenNetwork(
-    network, section, Constants(fitted | projection, digests)
+    network,
+    section,
+    Constants(fitted | projection, digests),
+    beside=weights.beside,
   )
 
 

@@ -61,6 +61,13 @@ def images_of(count=4):
   )
 
 
+def mean_colours(images):
+  """Three bits of the mean red, green and blue of 4 x 4 pixels."""
+  sums = images.reshape(-1, 4, 4, 4, 4, 3).sum(axis=(2, 4), dtype=int)
+  levels = (8 * sums) // (256 * 16)
+  return (levels @ [64, 8, 1]).reshape(len(images), 16)
+
+
 def started(settings):
   """Objective, random parameters and a prepared batch."""
   objective = objective_of(settings)
@@ -93,10 +100,7 @@ def test_the_loss_is_the_cross_entropy_of_the_masked_patches(scan):
   patches = np.asarray(networks.apply(network, params, method=encoded))
   head = params["patch_head"]
   logits = patches[mask].astype(np.float64) @ np.asarray(head["kernel"])
-  # Three bits of the mean red, green and blue of 4 x 4 pixels.
-  sums = images_of().reshape(4, 4, 4, 4, 4, 3).sum(axis=(2, 4), dtype=int)
-  levels = (8 * sums) // (256 * 16)
-  tokens = (levels @ [64, 8, 1]).reshape(4, 16)[mask]
+  tokens = mean_colours(images_of())[mask]
   chances = np.exp(logits - logits.max(axis=1, keepdims=True))
   chances /= chances.sum(axis=1, keepdims=True)
   wanted = -np.log(chances[np.arange(len(tokens)), tokens]).mean()

@@ -9,7 +9,11 @@ from vit_jax.models.layers import remat_policies, rope_table, token_places
 from vit_jax.models.layers.attention import ATTENTION_MAPS
 from vit_jax.models.layers.dropout import Dropout
 from vit_jax.models.layers.embeddings import PositionEmbedding, RelativeKeys
-from vit_jax.models.layers.encoder_block import BETWEEN_BLOCKS, EncoderBlock
+from vit_jax.models.layers.encoder_block import (
+  BETWEEN_BLOCKS,
+  LAYER_TOKENS,
+  EncoderBlock,
+)
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.models.layers.mlp import LayerConfig
 from vit_jax.models.layers.position_add import add_positions
@@ -275,7 +279,9 @@ class Encoder(nn.Module):
     if self.scan_layers:
       layers = nn.scan(
         block,
-        variable_axes={"params": 0, "intermediates": 0, ATTENTION_MAPS: 0},
+        variable_axes=dict.fromkeys(
+          ("params", "intermediates", ATTENTION_MAPS, LAYER_TOKENS), 0
+        ),
         split_rngs={"params": True, "dropout": True},
         in_axes=(0, 0, 0, nn.broadcast, nn.broadcast, nn.broadcast),
         length=self.depth,

@@ -20,6 +20,10 @@ from vit_jax.models.layers.stochastic_depth import add_branch, skip_examples
 # (`vit_jax.sharding.activations`) assign to its axes.
 BETWEEN_BLOCKS = ("batch", "tokens", "width")
 
+# Collection of the residual stream after each layer, for objectives that read
+# it in training. Unlike "intermediates", asking for it computes nothing more.
+LAYER_TOKENS = "layer_tokens"
+
 # Names for a few tokens, too few to be split.
 _READ = ("batch", None, "width")
 
@@ -119,6 +123,7 @@ class EncoderBlock(nn.Module):
     names = BETWEEN_BLOCKS if reads_all else _READ
     tokens = nn.with_logical_constraint(tokens, names)
     self.sow("intermediates", "tokens", tokens)
+    self.sow(LAYER_TOKENS, "tokens", tokens)
     return tokens, None
 
   def _layer_scale(self, name, width):

@@ -53,12 +53,19 @@ def of_layers(
     depth: Number of layers.
     size: Number of examples in a group; None for no groups.
   """
+  return [Groups.of(one, size) for one in rates(rate, kind, depth)]
+
+
+def rates(rate: float, kind: str, depth: int) -> list[float]:
+  """Returns the probability of each layer that an example skips a branch.
+
+  Args: As of `of_layers`.
+  """
   steps = max(depth - 1, 1)
-  rates = [
+  return [
     rate if kind == "constant" else rate * layer / steps
     for layer in range(depth)
   ]
-  return [Groups.of(rate, size) for rate in rates]
 
 
 def computed_share(groups: list[Groups | None]) -> float:

@@ -129,7 +129,7 @@ class ViT(nn.Module):
       shape = (1, self.registers, self.width)
       prefix.append(self.param("registers", init, shape))
     self._prefix = prefix
-    config = self._layer_config()
+    config = self.layer_config()
     stddev = self.pos_embedding_stddev
     self._encoder = Encoder(
       config,
@@ -387,6 +387,7 @@ class ViT(nn.Module):
     """Side of a patch on the stem's maps."""
     return self.patch_size // self._stem_stride
 
-  def _layer_config(self):
+  def layer_config(self) -> LayerConfig:
+    """Returns the settings of its layers."""
     fields = dataclasses.fields(LayerConfig)
     return LayerConfig(**{one.name: getattr(self, one.name) for one in fields})

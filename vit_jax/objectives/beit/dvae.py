@@ -52,7 +52,8 @@ def read(path: str) -> dict[str, dict[str, np.ndarray]]:
   except (KeyError, TypeError, ValueError):
     raise UserError(
       f"{path} does not hold the encoder of DALL-E's dVAE (blocks.input.w to"
-      " blocks.output.conv.b); give the state dict of its encoder.pkl."
+      " blocks.output.conv.b); give the state dict of its encoder.pkl, or BEiT"
+      " v2's VQ-KD (quantize.embedding.weight)."
     ) from None
   return found
 

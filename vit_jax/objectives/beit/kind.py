@@ -8,6 +8,7 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
+from vit_jax.models.vit import sizes
 from vit_jax.objectives import encoder_checks, frozen_path, mask_checks
 from vit_jax.objectives.beit import centres
 from vit_jax.objectives.kind import ObjectiveKind
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 KEY = "config.objective.tokenizer"
 MEAN_COLOUR = "mean_colour"
 # Parameters in addition to the network's.
-BESIDE = ("mask_token", "patch_head")
-# File suffixes of tokenizers: centres, and the dVAE's state dict.
+BESIDE = ("mask_token", "patch_head", "aggregation")
+# File suffixes of tokenizers: centres, and the state dicts of VQ-KD and dVAE.
 CENTRES, PICKLES = ".npz", (".pth", ".pt", ".bin", ".pkl")
 
 
@@ -36,7 +37,39 @@ def check(config: schema.Config) -> None:
       ' objective "beit" tells tokens of; set it for fine-tuning alone.'
     )
   mask_checks.check(config)
+  if config.objective.head_layers:
+    _check_head_layers(config)
   _check_tokenizer(config.objective)
+
+
+def _check_head_layers(config: schema.Config) -> None:
+  """Raises UserError if layers cannot predict from the class token."""
+  model, objective = config.model, config.objective
+  key = f"config.objective.head_layers = {objective.head_layers}"
+  family = registry.FAMILIES.get(model.name)
+  depth = family.size(model).depth
+  if objective.early_layers > depth:
+    raise UserError(
+      f"config.objective.early_layers = {objective.early_layers}, but the"
+      f" network has {depth} layers; use at most {depth}."
+    )
+  if not sizes.has_cls(model.pool, model.cls_token):
+    raise UserError(
+      f"{key} predicts from the class token, which config.model.pool ="
+      f" {model.pool!r} leaves out; set config.model.cls_token=True, or"
+      " config.objective.head_layers=0."
+    )
+  is_bias = model.pos_embedding == "relative_bias"
+  wanted = "every_layer_shared" if is_bias else "stem"
+  is_added = model.pos_embedding != "relative" and not model.rope
+  if not is_added or model.pos_embedding_at != wanted:
+    raise UserError(
+      f"{key} adds layers that have no positions of their own, but"
+      f" config.model.pos_embedding = {model.pos_embedding!r} at"
+      f" {model.pos_embedding_at!r}, with rope = {model.rope}, gives them to"
+      " each layer; use 'learned_1d' at 'stem', or 'relative_bias' at"
+      " 'every_layer_shared', and rope=False."
+    )
 
 
 def check_files(config: schema.Config) -> None:
@@ -72,7 +105,8 @@ def _check_tokenizer(objective: schema.BEiT) -> None:
   elif suffix not in PICKLES:
     raise UserError(
       f"{KEY} = {path!r} is of no known form; give an {CENTRES} of `vit_jax"
-      f".prepare tokenizer`, or DALL-E's encoder in {', '.join(PICKLES)}."
+      ".prepare tokenizer`, or BEiT v2's VQ-KD or DALL-E's encoder in"
+      f" {', '.join(PICKLES)}."
     )
 
 
@@ -113,25 +147,38 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   from vit_jax.objectives.beit import tokenizers
 
   del num_classes
-  width = registry.FAMILIES.get(config.model.name).size(config.model).width
+  objective, model = config.objective, config.model
+  family = registry.FAMILIES.get(model.name)
   tokens, flops = tokenizers.cost_of(config)
-  head = 2 * width * tokens * config.objective.masked_patches
-  body = cost.trained_flops(
-    config.model,
-    num_classes=None,
-    read_patches=config.objective.masked_patches,
-  )
-  return body + head + flops // 3
+  predictions = 1
+  # The class token is read as well if other layers predict from it.
+  read = objective.masked_patches + bool(objective.head_layers)
+  body = cost.trained_flops(model, num_classes=None, read_patches=read)
+  if objective.head_layers:
+    predictions = 2
+    side, _ = family.grid(model)
+    added = model.updated(depth=objective.head_layers, scan_layers=False)
+    body += family.layer_flops(added, side**2 + family.num_prefix_tokens(model))
+    body -= family.unread_flops(added, objective.masked_patches)
+  head = 2 * family.size(model).width * tokens * objective.masked_patches
+  return body + predictions * head + flops // 3
 
 
 def describe(config: schema.Config) -> dict[str, str]:
   """Describes the masks and the tokenizer."""
   objective = config.objective
+  added = {}
+  if objective.head_layers:
+    added["class token"] = (
+      f"{objective.head_layers} layers predict the tokens from it and the"
+      f" patches of layer {objective.early_layers}"
+    )
   return {
     "objective": (
       f"BEiT, tokens of {objective.masked_patches} masked patches at most, in"
       f" rectangles of {objective.smallest_block} or more"
     ),
+    **added,
     "tokenizer": {MEAN_COLOUR: f"{COLOURS} mean colours"}.get(
       objective.tokenizer, objective.tokenizer
     ),
@@ -157,5 +204,6 @@ KIND = ObjectiveKind(
     "tokens": 16,
     "masked_patches": 2,
     "smallest_block": 1,
+    "early_layers": 1,
   },
 )

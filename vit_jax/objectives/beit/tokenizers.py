@@ -13,11 +13,14 @@ from jaxtyping import Array, Int, UInt8
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
+from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.objectives import contract, frozen_network, frozen_path
 from vit_jax.objectives.beit import centres as centres_lib
-from vit_jax.objectives.beit import dvae, kind
+from vit_jax.objectives.beit import dvae, kind, vqkd
 from vit_jax.objectives.masked_patch import targets
 from vit_jax.paper import cost
+from vit_jax.pretrained import reading
+from vit_jax.weights.spellings.vit.vqkd import QUANTIZER
 
 _TOKENS = 8192  # Number of random centres, as in DALL-E's dVAE.
 _NETWORK, _CENTRES, _DVAE = "network", "centres", "dvae"
@@ -58,7 +61,7 @@ def read(config: schema.Config) -> Tokenizer:
     return _random(config)
   if epath.Path(path).suffix == kind.CENTRES:
     return _centres(config)
-  return _dvae(config)
+  return _vqkd(config) if vqkd.is_in(path) else _dvae(config)
 
 
 def cost_of(config: schema.Config) -> tuple[int, int]:
@@ -69,8 +72,7 @@ def cost_of(config: schema.Config) -> tuple[int, int]:
     return kind.COLOURS, 0
   if not frozen_path.RANDOM.fullmatch(path):
     if epath.Path(path).suffix != kind.CENTRES:
-      side, _ = registry.FAMILIES.get(model.name).grid(model)
-      return _dvae_cost(path, dvae.STRIDE * side)
+      return _cost_of_pickle(path, model, objective.masked_patches)
     found = centres_lib.read(path)
     num_tokens, width = found.rows.shape
     path = found.network
@@ -80,6 +82,23 @@ def cost_of(config: schema.Config) -> tuple[int, int]:
   section = frozen_network.section_of_patches(kind.KEY, path, model)
   flops = cost.forward_flops(section, num_classes=None)
   return num_tokens, flops + 2 * num_tokens * width * objective.masked_patches
+
+
+def _cost_of_pickle(
+  path: str, model: schema.Model, masked_patches: int
+) -> tuple[int, int]:
+  if not vqkd.is_in(path):
+    side, _ = registry.FAMILIES.get(model.name).grid(model)
+    return _dvae_cost(path, dvae.STRIDE * side)
+  section = frozen_network.section_of_patches(kind.KEY, path, model)
+  num_tokens, of_tokens = _quantizer_cost(path, masked_patches)
+  return num_tokens, cost.forward_flops(section, num_classes=None) + of_tokens
+
+
+@functools.cache
+def _quantizer_cost(path: str, num_patches: int) -> tuple[int, int]:
+  params = reading.read(path).beside[QUANTIZER]
+  return len(params["codebook"]), vqkd.flops(params, num_patches)
 
 
 @functools.cache
@@ -140,6 +159,31 @@ def _of_network(config, network, rows, digests) -> Tokenizer:
 
   params = {_NETWORK: network.constants.params, _CENTRES: rows}
   return Tokenizer(len(rows), contract.Constants(params, digests), tokens)
+
+
+def _vqkd(config: schema.Config) -> Tokenizer:
+  """Builds BEiT v2's tokenizer, on the student's own image."""
+  path = config.objective.tokenizer
+  network = frozen_network.read_patches(kind.KEY, path, config.model)
+  quantizer = network.beside[QUANTIZER]
+  num_tokens = len(quantizer["codebook"])
+  kind.check_tokens(path, num_tokens, config.objective.tokens)
+  norm = LayerNorm(network.section.layer_norm_eps, "float32")
+
+  def tokens(params, images, places):
+    encoder = params[_NETWORK]
+    features = network.patches(encoder, images, config.model)
+    features = jnp.take_along_axis(features, places[:, :, None], axis=1)
+    # The released encoder normalises patches as the mean of them for a head.
+    features = norm.apply({"params": encoder["fc_norm"]}, features)
+    return vqkd.tokens(params[QUANTIZER], features)
+
+  digests = {
+    **network.constants.digests,
+    f"{path}/{QUANTIZER}": contract.digest(quantizer),
+  }
+  params = {_NETWORK: network.constants.params, QUANTIZER: quantizer}
+  return Tokenizer(num_tokens, contract.Constants(params, digests), tokens)
 
 
 def _dvae(config: schema.Config) -> Tokenizer:

@@ -96,7 +96,10 @@ ORIGINAL = Registry(
     "timm_swin": f"{_ROOM}.timm_pickles:SWIN",
     "timm_convnext": f"{_ROOM}.timm_pickles:CONVNEXT",
     "timm_resnet": f"{_ROOM}.timm_pickles:RESNET",
+    # First, as it has all that identifies a BEiT.
+    "beitv2": f"{_ROOM}.vit.beit:SECOND",
     "beit": f"{_ROOM}.vit.beit:ORIGINAL",
+    "vqkd": f"{_ROOM}.vit.vqkd:ORIGINAL",
     "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",

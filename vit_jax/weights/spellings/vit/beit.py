@@ -4,6 +4,7 @@ Hugging Face's files use the names that transformers has always written; the
 names that its newer modules use internally are understood as well.
 """
 
+import dataclasses
 import re
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 from vit_jax.models.vit import sizes
+from vit_jax.weights import flat
 from vit_jax.weights.fields import FLAG, NUMBER, Fields
+from vit_jax.weights.spellings import names
 from vit_jax.weights.spellings.contract import (
   Beside,
   HuggingFace,
@@ -83,11 +86,11 @@ _HF_FIRST = (
 )
 _FIRST = f"blocks.0.attn.{_TABLE}"
 _ALL = f"rel_pos_bias.{_TABLE}"
-# Heads that predict patch tokens; the second is BEiT v2's, whose blocks follow
-# the last one in pre-training only.
+# Parts that predict patch tokens in pre-training; the layers are BEiT v2's.
 _PREDICTS = re.compile(
   r"(lm_head|cls_pt_layers\.\d+)\..*|(embeddings\.)?mask_token"
 )
+_HEAD_LAYERS = "cls_pt_layers."
 _LAYER_SCALE = 0.1  # Initial value in BEiT-B and Hugging Face's networks.
 
 
@@ -136,7 +139,7 @@ def _network(
       " published BEiTs do."
     )
   found = {n: x for n, x in tensors.items() if not _PREDICTS.fullmatch(n)}
-  left_out = [name for name in tensors if name.startswith(("lm_", "cls_pt_"))]
+  left_out = [n for n in tensors if n.startswith(("lm_", _HEAD_LAYERS))]
   notes = []
   if left_out:
     notes.append(
@@ -289,6 +292,25 @@ def _said_by_timm(
   return {**found, "pos_embedding_resize": "geometric"}
 
 
+def _beside_of_second(tensors: Tensors) -> Beside:
+  """As `_beside`, and the layers that predict from the class token."""
+  found, objective = _beside(_MASK_TOKEN, tensors)
+  layers = {
+    f"blocks.{name.removeprefix(_HEAD_LAYERS)}": tensor
+    for name, tensor in timm.without_key_biases(tensors).items()
+    if name.startswith(_HEAD_LAYERS)
+  }
+  num_heads = (1, *np.shape(tensors.get(_ALL)))[-1]
+  converted = {}
+  for name, tensor in timm.without_joined_projections(
+    layers, "The file"
+  ).items():
+    ours = _TIMM_NAMES.ours(name, tensor.ndim)
+    converted[ours] = names.to_ours(ours, tensor, num_heads)
+  added = flat.unflatten(converted)["Transformer"]
+  return {**found, "aggregation": added}, objective
+
+
 def _said_originally(
   tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
@@ -318,4 +340,15 @@ ORIGINAL = Original(
   prepare=_prepare,
   marks=(_FIRST, _ALL),
   beside=lambda tensors: _beside(_MASK_TOKEN, tensors),
+)
+# Of a pre-trained BEiT v2: no other network has these layers.
+SECOND = dataclasses.replace(
+  ORIGINAL,
+  label="BEiT v2 as pre-trained",
+  said=lambda tensors, path, notes: {
+    **_said_by_timm(Fields(path, {}), tensors, path, notes),
+    "normalize": "imagenet",
+  },
+  marks=(f"{_HEAD_LAYERS}0.norm1.weight",),
+  beside=_beside_of_second,
 )
