@@ -206,7 +206,9 @@ def _second_pretraining(
   config = _pretraining(model, "pretrain", epochs or _EPOCHS, tokenizer)
   is_short = config.total_epochs <= _SHORT
   config.model.stochastic_depth_rate = 0.0 if is_short else 0.1
-  config.objective.update(head_layers=2, early_layers=_EARLY_LAYERS[model])
+  config.objective.update(
+    fill_masks=True, head_layers=2, early_layers=_EARLY_LAYERS[model]
+  )
   config.train.preprocess = _preprocess("random_resized_crop(scale=[0.2, 1.0])")
   config.optimizer.update(b2=0.98 if is_short else 0.999, grad_clip_norm=_CLIP)
   return config

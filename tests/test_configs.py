@@ -1209,6 +1209,7 @@ def test_beit_v2_is_pretrained_as_released(model, epochs, drop, b2, early):
   assert (optimizer.b2, optimizer.weight_decay) == (b2, 0.05)
   assert optimizer.grad_clip_norm == 3
   assert (objective.masked_patches, objective.smallest_block) == (75, 16)
+  assert objective.fill_masks
   assert (objective.head_layers, objective.early_layers) == (2, early)
   assert config.model.stochastic_depth_rate == drop
   assert config.model.layer_scale == (0.1 if model == "B" else 1e-5)

@@ -1,6 +1,7 @@
 """Masks of rectangles, as BEiT's masking_generator.py draws them."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vit_jax.objectives import block_masks
@@ -22,6 +23,18 @@ def test_there_are_never_more_than_asked_for_and_seldom_much_fewer():
   assert (found[counts == 0] == 0).all()
   for count in (75, 98):
     assert found[counts == count].mean() > 0.85 * count
+
+
+def test_masks_are_filled_to_the_number_at_random_places():
+  mask = drawn([75] * 400).reshape(400, -1)
+  assert (mask.sum(axis=1) < 75).mean() > 0.2
+  found = np.asarray(block_masks.fill(jax.random.key(1), jnp.asarray(mask), 75))
+  assert (found.sum(axis=1) == 75).all() and (found | ~mask).all()
+  # Of an image's other patches, each is as likely as another.
+  added, left = found & ~mask, ~mask
+  share = added.sum(axis=1) / left.sum(axis=1)
+  wanted = (share[:, None] * left).sum(axis=0)
+  assert np.square(added.sum(axis=0) - wanted).sum() < 1.5 * wanted.sum()
 
 
 def test_masked_patches_lie_together():

@@ -95,7 +95,7 @@ _ELSEWHERE = {
   "objective.erase_probability": ("reprob", "random_erase"),
   "objective.normalize_pixels": ("norm_pix_loss",),
   "objective.masked_patches": ("num_mask_patches",),
-  "objective.tokenizer": ("discrete_vae_weight_path",),
+  "objective.tokenizer": ("discrete_vae_weight_path", "tokenizer_weight"),
   "objective.prototypes": ("out_dim", "head_n_prototypes"),
   "objective.unit_prototypes": ("norm_last_layer",),
   "objective.koleo_weight": ("koleo_loss_weight",),

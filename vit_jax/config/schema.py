@@ -368,7 +368,8 @@ class BEiT(Objective):
   tokenizer: str | None = key(
     None,
     "Source of the tokens: a file written by `vit_jax.prepare tokenizer"
-    " --checkpoint=...`; the encoder of DALL-E's dVAE (.pth, .pt, .pkl);"
+    " --checkpoint=...`; VQ-KD of [BEiT2] or the encoder of DALL-E's dVAE"
+    " (.pth, .pt, .pkl);"
     " 'mean_colour', the 512 mean colours of [P] B.1.2; or 'random:SEED',"
     " random centres of the features of a random network, for trials.",
   )
@@ -380,6 +381,11 @@ class BEiT(Objective):
   )
   smallest_block: PositiveInt = key(
     16, "Minimum number of patches in a masked rectangle. [BEiT]"
+  )
+  fill_masks: bool = key(
+    False,
+    "Mask single patches, drawn at random, where rectangles mask fewer than"
+    " `masked_patches`. [BEiT]: False; [BEiT2]: True.",
   )
   head_layers: NonNegativeInt = key(
     0,

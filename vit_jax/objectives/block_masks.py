@@ -40,6 +40,23 @@ def draw(
   return masks.reshape(len(counts), -1)
 
 
+def fill(
+  rng: Key[Array, ""], mask: Bool[Array, "n patches"], count: int
+) -> Bool[Array, "n patches"]:
+  """Masks more patches, at random places, until `count` are masked.
+
+  As masking_generator.py of BEiT v2 does after the rectangles.
+
+  Args:
+    rng: Key.
+    mask: At most `count` masked patches per image.
+    count: Number of patches to mask.
+  """
+  # Masked patches come first.
+  order = jnp.argsort(jax.random.uniform(rng, mask.shape) - mask, axis=1)
+  return jnp.argsort(order, axis=1) < count
+
+
 def _draw(rng, count, grid, smallest):
   rows, columns = grid
   row = jnp.arange(rows)[:, None]

@@ -1,10 +1,11 @@
 """The masked patches of each image, in arrays of a fixed shape.
 
-Rectangles may mask fewer patches than requested. The remaining places have
-weight 0, and the loss is the mean over all masked patches of the global batch,
-as it is for each GPU's batch in the released code.
+Rectangles alone may mask fewer patches than requested. The remaining places
+have weight 0, and the loss is the mean over all masked patches of the global
+batch, as it is for each GPU's batch in the released code.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -13,7 +14,13 @@ from vit_jax.objectives.contract import Batch
 
 
 def prepare(
-  rng: Key[Array, ""], batch: Batch, count: int, grid: int, smallest: int
+  rng: Key[Array, ""],
+  batch: Batch,
+  count: int,
+  grid: int,
+  smallest: int,
+  *,
+  fill: bool = False,
 ) -> Batch:
   """Draws the masked patches of the images of the global batch.
 
@@ -23,6 +30,7 @@ def prepare(
     count: Maximum number of patches to mask per image.
     grid: Patches along a side.
     smallest: Minimum area of a rectangle, in patches.
+    fill: True to mask single patches where rectangles mask too few.
 
   Returns:
     `image`; `mask` [b, n], True where a patch is masked; `places` and `weights`
@@ -31,6 +39,8 @@ def prepare(
   images = batch["image"]
   counts = jnp.full(len(images), count, jnp.int32)
   mask = block_masks.draw(rng, counts, (grid, grid), smallest)
+  if fill:
+    mask = block_masks.fill(jax.random.fold_in(rng, 0), mask, count)
   places, weights = find(mask, count)
   return {"image": images, "mask": mask, "places": places, "weights": weights}
 

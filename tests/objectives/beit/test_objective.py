@@ -127,6 +127,20 @@ def test_micro_batches_of_unequal_masks_add_up_to_the_batch():
     np.testing.assert_allclose(mean, whole[name], rtol=1e-5)
 
 
+def test_masks_have_the_same_number_of_patches_if_they_are_filled():
+  found = {}
+  for fill in (False, True):
+    settings = config(batch_size=64, smallest_block=5, fill_masks=fill)
+    _, _, batch = started(settings)
+    found[fill] = np.asarray(batch["mask"])
+    counts = found[fill].sum(axis=1)
+    np.testing.assert_array_equal((batch["weights"] > 0).sum(axis=1), counts)
+    assert (counts == 6).all() == fill
+    assert ("at most" in kind.describe(settings)["objective"]) != fill
+  # The rectangles are the same.
+  assert (found[True] | ~found[False]).all()
+
+
 def test_masked_pixels_do_not_reach_the_predictions():
   objective, params, batch = started(config(tokenizer="random", tokens=8))
   mask = np.asarray(batch["mask"])[:, :, None, None, None]

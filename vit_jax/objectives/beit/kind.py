@@ -168,6 +168,9 @@ def describe(config: schema.Config) -> dict[str, str]:
   """Describes the masks and the tokenizer."""
   objective = config.objective
   added = {}
+  most, single = " at most", ""
+  if objective.fill_masks:
+    most, single = "", ", and single ones"
   if objective.head_layers:
     added["class token"] = (
       f"{objective.head_layers} layers predict the tokens from it and the"
@@ -175,8 +178,8 @@ def describe(config: schema.Config) -> dict[str, str]:
     )
   return {
     "objective": (
-      f"BEiT, tokens of {objective.masked_patches} masked patches at most, in"
-      f" rectangles of {objective.smallest_block} or more"
+      f"BEiT, tokens of {objective.masked_patches} masked patches{most}, in"
+      f" rectangles of {objective.smallest_block} or more{single}"
     ),
     **added,
     "tokenizer": {MEAN_COLOUR: f"{COLOURS} mean colours"}.get(

@@ -64,7 +64,9 @@ def beit(config: schema.Config) -> contract.Objective:
 
   def prepare(batch: contract.Batch, rngs: contract.Rngs) -> contract.Batch:
     count, smallest = settings.masked_patches, settings.smallest_block
-    return masked_places.prepare(rngs("masks"), batch, count, grid, smallest)
+    return masked_places.prepare(
+      rngs("masks"), batch, count, grid, smallest, fill=settings.fill_masks
+    )
 
   def loss(
     params: contract.Params,
