@@ -103,8 +103,9 @@ def test_losses_of_a_published_file_are_those_of_the_released_code(
 
 
 def test_the_added_layers_learn():
-  objective, params, batch = objectives.started(config())
-  plain, _, _ = objectives.started(objectives.config())
+  model = {"depth": DEPTH}
+  objective, params, batch = objectives.started(config(model=model))
+  plain, _, _ = objectives.started(objectives.config(model=model))
 
   def gradient(objective):
     def loss(params):
@@ -190,7 +191,8 @@ def test_its_cost_is_that_of_its_layers_and_of_a_second_prediction():
 @pytest.mark.parametrize(
   ("model", "objective", "words"),
   [
-    ({}, {"early_layers": 4}, ["early_layers = 4", "3 layers", "at most 3"]),
+    ({}, {"early_layers": 4}, ["early_layers = 4", "3 layers", "at most 2"]),
+    ({}, {"early_layers": 3}, ["early_layers = 3", "3 layers", "at most 2"]),
     (
       {"pos_embedding": "learned_1d", "pos_embedding_at": "stem"}
       | {"pool": "gap"},

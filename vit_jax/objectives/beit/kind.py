@@ -48,10 +48,11 @@ def _check_head_layers(config: schema.Config) -> None:
   key = f"config.objective.head_layers = {objective.head_layers}"
   family = registry.FAMILIES.get(model.name)
   depth = family.size(model).depth
-  if objective.early_layers > depth:
+  if objective.early_layers >= depth:
     raise UserError(
-      f"config.objective.early_layers = {objective.early_layers}, but the"
-      f" network has {depth} layers; use at most {depth}."
+      f"config.objective.early_layers = {objective.early_layers} is not before"
+      f" the last of the network's {depth} layers; use at most {depth - 1}, or"
+      " config.objective.head_layers=0."
     )
   if not sizes.has_cls(model.pool, model.cls_token):
     raise UserError(
