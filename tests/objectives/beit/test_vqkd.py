@@ -144,8 +144,21 @@ def test_the_encoder_is_a_network_of_its_own(path):
     ({"encode_task_layer.2.weight": None}, ["encode_task_layer.2"]),
     (
       {"quantize.embedding.weight": np.zeros((CODES, 5))},
-      ["(24, 5)", "8 outputs"],
+      ["(24, 5)", "'encode_task_layer.2.weight'", "(8, 128)", "(5, 128)"],
     ),
+    (
+      {"encode_task_layer.0.weight": np.zeros((WIDTH, 64))},
+      ["'encode_task_layer.0.weight'", "(128, 64)", "(128, 128)"],
+    ),
+    (
+      {"encode_task_layer.0.bias": np.zeros(64)},
+      ["'encode_task_layer.0.bias'", "(64,)", "(128,)"],
+    ),
+    (
+      {"encode_task_layer.2.bias": np.zeros(5)},
+      ["'encode_task_layer.2.bias'", "(5,)", "(8,)"],
+    ),
+    ({"encoder.pos_embed": None}, ["'encoder.pos_embed'"]),
     ({"encoder.cls_token": None}, ["cls"]),
   ],
 )

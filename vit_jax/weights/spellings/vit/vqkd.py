@@ -40,7 +40,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   Raises:
     UserError: What follows the encoder is incomplete or does not fit.
   """
-  ranks = {CODEBOOK: 2, f"{_ENCODER}cls_token": 3}
+  token = f"{_ENCODER}cls_token"
+  ranks = {CODEBOOK: 2, token: 3, f"{_ENCODER}pos_embed": 3}
   for name in _LAYERS.values():
     ranks |= {f"{name}.weight": 2, f"{name}.bias": 1}
   for name, rank in ranks.items():
@@ -49,14 +50,16 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
         f"{path} has the codebook of VQ-KD ('{CODEBOOK}'), but '{name}' is"
         " missing or damaged; give the published file."
       )
-  size, outputs = (
-    tensors[name].shape for name in (CODEBOOK, f"{_LAYERS['code']}.weight")
-  )
-  if size[1] != outputs[0]:
-    raise UserError(
-      f"{path}: the codebook '{CODEBOOK}' is of shape {size}, but"
-      f" '{_LAYERS['code']}' has {outputs[0]} outputs; give the published file."
-    )
+  codes, width = tensors[CODEBOOK].shape, tensors[token].shape[-1]
+  for layer, outputs in (("hidden", width), ("code", codes[1])):
+    shapes = {"weight": (outputs, width), "bias": (outputs,)}
+    for part, wanted in shapes.items():
+      name = f"{_LAYERS[layer]}.{part}"
+      if tensors[name].shape != wanted:
+        raise UserError(
+          f"{path}: '{name}' is of shape {tensors[name].shape}, but encoder and"
+          f" codebook, of shape {codes}, need {wanted}; give the published file."
+        )
   found = {
     name.removeprefix(_ENCODER): tensor
     for name, tensor in tensors.items()
