@@ -150,6 +150,16 @@ def test_the_decoder_of_a_masked_autoencoder_counts_as_above_the_encoder(
   assert factors["cls"] == 0.0625
 
 
+def test_the_layers_of_beit_v2_that_predict_count_as_above_the_encoder(params):
+  block = params["Transformer"]["encoderblock_0"]
+  added = {"aggregation": {"encoderblock_0": block, "encoderblock_1": block}}
+  factors = multipliers.factors(
+    schema.Optimizer(layer_decay=0.5), {**params, **added}, _LAYER_OF
+  )
+  found = [x for path, x in factors.items() if path.startswith("aggregation/")]
+  assert found and set(found) == {1.0}
+
+
 def test_layer_decay_of_two_towers_without_layers_is_a_sentence(params):
   layer_of = {"text/head/bias": None}.get
   with pytest.raises(UserError, match="layer_decay = 0.5 needs a model"):

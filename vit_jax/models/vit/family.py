@@ -252,7 +252,8 @@ def _pixel_filters(network: "ViT", params: Mapping[str, Any]) -> Any:
 
 def _layer_of(model: schema.Model, path: str) -> int | None:
   del model
-  if path.startswith("decoder/"):  # Of masked autoencoders; has blocks.
+  # Of masked autoencoders and of BEiT v2; they have blocks of their own.
+  if path.startswith(("decoder/", "aggregation/")):
     return None
   match = _BLOCK.fullmatch(path)
   if match:
