@@ -232,3 +232,10 @@ def test_patches_that_do_not_cover_the_image_are_refused():
   model = ViT(16, 1, 2, 24, 4, num_classes=5, image_size=10)
   with pytest.raises(UserError, match="8 or 12"):
     model.init(jax.random.key(0), np.zeros((1, 10, 10, 3), np.float32))
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_initialisation_returns_parameters_alone(scan):
+  images = jnp.zeros((1, 8, 8, 3))
+  variables = tiny(scan_layers=scan).init(jax.random.key(0), images)
+  assert set(variables) == {"params"}

@@ -123,7 +123,8 @@ class EncoderBlock(nn.Module):
     names = BETWEEN_BLOCKS if reads_all else _READ
     tokens = nn.with_logical_constraint(tokens, names)
     self.sow("intermediates", "tokens", tokens)
-    self.sow(LAYER_TOKENS, "tokens", tokens)
+    if not self.is_initializing():
+      self.sow(LAYER_TOKENS, "tokens", tokens)
     return tokens, None
 
   def _layer_scale(self, name, width):
