@@ -57,8 +57,8 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       name = f"{_LAYERS[layer]}.{part}"
       if tensors[name].shape != wanted:
         raise UserError(
-          f"{path}: '{name}' is of shape {tensors[name].shape}, but encoder and"
-          f" codebook, of shape {codes}, need {wanted}; give the published file."
+          f"{path}: '{name}' is of shape {tensors[name].shape}, where the"
+          f" codebook of shape {codes} needs {wanted}; give the published file."
         )
   found = {
     name.removeprefix(_ENCODER): tensor
