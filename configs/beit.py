@@ -2,7 +2,8 @@
 
   --config=configs/beit.py:model=B,tokenizer=FILE
   --config=configs/beit.py:model=B,phase=finetune --config.init_from=runs/beit
-  --config=configs/beit.py:version=2,model=B,tokenizer=vqkd.pth
+  --config=configs/beit.py:version=2,phase=tokenizer,teacher=clip-vit-base-patch16
+  --config=configs/beit.py:version=2,model=B,tokenizer=runs/vqkd
 
 `model` is B or L. The phases of the paper are pretrain, 800 epochs of
 ImageNet-1k without labels (`epochs` sets another number), and finetune, 100
@@ -18,16 +19,24 @@ A network of pretrain22k can also be fine-tuned directly by phase=finetune, with
 pixels. The stochastic depth of L's finetune is 0.2, as in the released command;
 the paper has 0.1 (--config.model.stochastic_depth_rate=0.1).
 
-`version=2` is BEiT v2, which also predicts tokens from the class token. It has
-the phases pretrain, 1600 epochs of ImageNet-1k, finetune, and between these
-labels22k and finetune22k, all at 224 pixels and with ImageNet's statistics of
-pixels. With `epochs=300` the phases pretrain and finetune have the numbers of
-the short schedule.
+`version=2` is BEiT v2, which also predicts tokens from the class token. Its
+phases, all at 224 pixels and with ImageNet's statistics of pixels, are
+
+  tokenizer     100 epochs of ImageNet-1k in which VQ-KD, of size B, learns to
+                reconstruct the features of `teacher` from tokens
+  pretrain      1600 epochs of ImageNet-1k without labels
+  finetune      then 100 epochs of ImageNet-1k for B and 50 for L
+  labels22k     or 90 epochs of ImageNet-21k with labels
+  finetune22k   and then 30 epochs of ImageNet-1k for B and 20 for L
+
+With `epochs=300` the phases pretrain and finetune have the numbers of the short
+schedule.
 
 `tokenizer` is the encoder of DALL-E's dVAE, from which the released networks
-learned, VQ-KD for BEiT v2, or a file of `vit_jax.prepare tokenizer
---checkpoint=...`. Without it, tokens are the 512 mean colours of the ViT paper,
-which need no file; the network learns less from them.
+learned; VQ-KD for BEiT v2, a published file or a run of phase=tokenizer; or a
+file of `vit_jax.prepare tokenizer --checkpoint=...`. Without it, tokens are the
+512 mean colours of the ViT paper, which need no file; the network learns less
+from them.
 
 Numbers are those of the papers and of the released code (microsoft/unilm, beit:
 README.md, get_started_for_image_classification.md, run_beit_pretraining.py,
@@ -68,6 +77,8 @@ _CLIPS = {"B": 3.0, "L": 1.0}
 # no stochastic depth.
 _EPOCHS, _SHORT = 1600, 300
 _CLIP = 3.0
+# Of VQ-KD: 64 images on each of 8 GPUs, and a rate for 128.
+_TOKENIZER_BATCH, _TOKENIZER_RATE = 512, 5e-5 / 128
 # Size -> layer whose patches the layers that predict from the class token see.
 _EARLY_LAYERS = {"B": 9, "L": 21}
 
@@ -119,7 +130,13 @@ _AFTER_SHORT = {
   "B": {"layer_decay": 0.65, "drop_rate": 0.1},
   "L": {"base_lr": 5e-4},
 }
-_PHASES = (*_PRETRAINING, *dict.fromkeys(phase for phase, _ in _LABELS[1]))
+_TOKENIZER = "tokenizer"
+_WITH_LABELS = ("finetune", "labels22k", "finetune22k")
+# Version -> phases.
+_PHASES = {
+  1: (*_PRETRAINING, *_WITH_LABELS),
+  2: (_TOKENIZER, "pretrain", *_WITH_LABELS),
+}
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
@@ -130,19 +147,26 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     phase="pretrain",
     epochs=0,
     tokenizer="mean_colour",
+    teacher="",
     image_size=224,
   )
   arguments.check_choice("version", str(args.version), ("1", "2"))
   arguments.check_choice("model", args.model, _NAMES)
   is_second = args.version == 2
-  phases = [one for one in _PHASES if not (is_second and one == "pretrain22k")]
-  arguments.check_choice("phase", args.phase, phases)
+  arguments.check_choice("phase", args.phase, _PHASES[args.version])
+  if args.teacher and args.phase != _TOKENIZER:
+    raise UserError(
+      f"Config argument teacher = {args.teacher!r} is of"
+      " version=2,phase=tokenizer; the other phases have none."
+    )
   if args.image_size != 224 and (args.phase != "finetune22k" or is_second):
     raise UserError(
       f"Config argument image_size = {args.image_size} is of"
       " phase=finetune22k with version=1; other phases are at 224 pixels."
     )
-  if args.phase not in _PRETRAINING:
+  if args.phase == _TOKENIZER:
+    config = _tokenizer(args.epochs, args.teacher)
+  elif args.phase in _WITH_LABELS:
     config = _with_labels(
       args.version, args.model, args.phase, args.image_size, args.epochs
     )
@@ -211,6 +235,44 @@ def _second_pretraining(
   )
   config.train.preprocess = _preprocess("random_resized_crop(scale=[0.2, 1.0])")
   config.optimizer.update(b2=0.98 if is_short else 0.999, grad_clip_norm=_CLIP)
+  return config
+
+
+def _tokenizer(epochs: int, teacher: str) -> ml_collections.ConfigDict:
+  """VQ-KD, of BEiT v2: TOKENIZER.md, run_vqkd_training.py, datasets.py."""
+  config = default_config()
+  config.log_every_steps = 100
+  config.total_epochs = float(epochs or 100)
+  config.model.update(
+    variant="B/16",
+    image_size=224,
+    pool="gap",
+    cls_token=True,
+    key_bias=False,
+    gelu="exact",
+    pos_embedding_resize="bicubic_offset",
+    dtype="bfloat16",
+  )
+  config.objective.update(name="vqkd", teacher=teacher or None)
+  config.train.update(
+    dataset="imagenet2012",
+    batch_size=_TOKENIZER_BATCH,
+    preprocess="decode|random_resized_crop|keep('image')|flip_lr",
+  )
+  config.optimizer.update(
+    name="adamw",
+    b2=0.99,
+    weight_decay=1e-4,
+    decay_mask=(r".*/kernel",),
+    grad_clip_norm=None,
+  )
+  config.schedule.update(
+    base_lr=_TOKENIZER_RATE * _TOKENIZER_BATCH,
+    warmup_steps="10 epochs",
+    decay="cosine",
+    end_lr=1e-5,
+  )
+  config.checkpoint.every_steps = 1000
   return config
 
 

@@ -1250,10 +1250,34 @@ def test_beit_v2_is_tuned_as_released(
   assert (objective.mixup_alpha, objective.cutmix_alpha) == mixed
 
 
+def test_vqkd_is_trained_as_released(tmp_path):
+  """TOKENIZER.md and run_vqkd_training.py of microsoft/unilm, beit2."""
+  arguments = f"version=2,phase=tokenizer,teacher={tmp_path}"
+  config = load(file("beit"), arguments)
+  checks.check(config)
+  assert (config.total_epochs, config.train.batch_size) == (100, 512)
+  # 5e-5 for 128 images.
+  assert config.schedule.base_lr == pytest.approx(2e-4)
+  assert config.schedule.end_lr == 1e-5
+  assert config.schedule.warmup_steps == "10 epochs"
+  optimizer, objective = config.optimizer, config.objective
+  assert (optimizer.b1, optimizer.b2) == (0.9, 0.99)
+  assert (optimizer.weight_decay, optimizer.grad_clip_norm) == (1e-4, None)
+  assert (objective.tokens, objective.code_width) == (8192, 32)
+  assert (objective.code_momentum, objective.decoder_depth) == (0.99, 3)
+  assert objective.teacher == str(tmp_path)
+  assert config.model.normalize == "minus_one_to_one"
+  assert not config.model.key_bias and config.model.gelu == "exact"
+  assert "random_resized_crop|" in config.train.preprocess
+  checks.check(load(file("beit"), "version=2,phase=tokenizer,smoke"))
+
+
 @pytest.mark.parametrize(
   ("arguments", "words"),
   [
     ("version=3", 'version = "3" is not known'),
+    ("phase=tokenizer", 'phase = "tokenizer" is not known'),
+    ("version=2,teacher=x", "teacher = 'x' is of version=2,phase=tokenizer"),
     ("version=2,phase=pretrain22k", 'phase = "pretrain22k" is not known'),
     ("phase=finetune,epochs=300", "epochs = 300 is of phase=pretrain"),
     ("version=2,phase=finetune22k,image_size=384", "image_size = 384 is of"),

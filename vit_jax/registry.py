@@ -99,6 +99,7 @@ OBJECTIVES = Registry(
     "masked_patch": "vit_jax.objectives.masked_patch.kind:KIND",
     "mae": "vit_jax.objectives.mae.kind:KIND",
     "beit": "vit_jax.objectives.beit.kind:KIND",
+    "vqkd": "vit_jax.objectives.vqkd.kind:KIND",
     "dino": "vit_jax.objectives.dino.kind:KIND",
     "dinov2": "vit_jax.objectives.dinov2.kind:KIND",
     "feature_prediction": "vit_jax.objectives.feature_prediction.kind:KIND",

@@ -54,6 +54,17 @@ OBJECTIVES["beit v2"] = OBJECTIVES["beit"] | {
   "objective__head_layers": 2,
   "objective__early_layers": 1,
 }
+# The codes start from the patches of all devices.
+OBJECTIVES["vqkd"] = {
+  "objective__name": "vqkd",
+  "objective__teacher": "random",
+  "objective__tokens": 12,
+  "objective__code_width": 8,
+  "objective__decoder_depth": 1,
+  "model__pool": "gap",
+  "model__cls_token": True,
+  "train__preprocess": "decode|resize|keep('image')|flip_lr",
+}
 for method, centering in (
   ("dino", "mean"),
   ("dino", "sinkhorn"),

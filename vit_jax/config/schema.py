@@ -513,6 +513,35 @@ class FeaturePrediction(Objective):
   )
 
 
+class VQKD(Objective):
+  """Training of BEiT v2's tokenizer from a teacher's features. [BEiT2]"""
+
+  name: Literal["vqkd"] = key("vqkd", "VQ-KD.")
+  teacher: str | None = key(
+    None,
+    "Checkpoint, of any form, of a Vision Transformer or of two towers whose"
+    " patch features are reconstructed from the tokens; 'random' or"
+    " 'random:SEED': a network like the encoder with random parameters, for"
+    " trials. [BEiT2]: CLIP's image tower, or DINO.",
+  )
+  teacher_features: Literal["projected", "encoded"] = key(
+    "projected",
+    "Features of the teacher's patches: with two towers, those that its"
+    " projection maps to the space of the embeddings, if it has one [BEiT2]; or"
+    " those of the last layer, as in all other networks.",
+  )
+  tokens: Size = key(8192, "Number of codes, which become tokens. [BEiT2]")
+  code_width: Size = key(32, "Dimension of the codes. [BEiT2]")
+  code_momentum: Fraction = key(
+    0.99, "Fraction of a code that is kept at each update. [BEiT2]"
+  )
+  decoder_depth: PositiveInt = key(
+    3,
+    "Layers of the decoder, which are as wide as the encoder's. [BEiT2]: 3, or"
+    " 1 in smaller versions.",
+  )
+
+
 class Contrastive(Objective):
   """Matching of images and texts. [CLIP], [SigLIP]"""
 

@@ -242,6 +242,23 @@ def forward_flops(path: str) -> int:
   return cost.computed_flops(section, num_classes=section.num_classes)
 
 
+def patches_cost(
+  key: str, path: str, student: schema.Model, *, projected: bool
+) -> tuple[int, int]:
+  """Returns the width of patches' features, and their FLOPs per image.
+
+  Args: As of `read_patches`.
+  """
+  section = section_of_patches(key, path, student)
+  width = registry.FAMILIES.get(section.name).size(section).width
+  flops = cost.forward_flops(section, num_classes=None)
+  last = projected_width(path) if projected else None
+  if last is None:
+    return width, flops
+  side, _ = registry.FAMILIES.get(student.name).grid(student)
+  return last, flops + 2 * side**2 * width * last
+
+
 def section_of_patches(
   key: str, path: str, student: schema.Model
 ) -> schema.Model:

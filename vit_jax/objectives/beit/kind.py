@@ -103,11 +103,11 @@ def _check_tokenizer(objective: schema.BEiT) -> None:
     found = centres.read(path)
     check_tokens(path, len(found.rows), tokens)
     _check_network(path, found.network)
-  elif suffix not in PICKLES:
+  elif suffix not in PICKLES and not epath.Path(path).is_dir():
     raise UserError(
       f"{KEY} = {path!r} is of no known form; give an {CENTRES} of `vit_jax"
-      ".prepare tokenizer`, or BEiT v2's VQ-KD or DALL-E's encoder in"
-      f" {', '.join(PICKLES)}."
+      '.prepare tokenizer`, the workdir of a run of objective "vqkd", or BEiT'
+      f" v2's VQ-KD or DALL-E's encoder in {', '.join(PICKLES)}."
     )
 
 

@@ -24,9 +24,8 @@ def truncated_normal(
 def started(params: contract.Params, rng: Key[Array, ""]) -> contract.Params:
   """Initialises a Vision Transformer's parameters as the released code does.
 
-  Matrices and the class token are `truncated_normal`, biases 0, and the last
-  matrices of attention and MLP are divided by sqrt(2 layer), with layers
-  counted from 1.
+  Matrices and the class token are `truncated_normal`, biases 0, and the result
+  is `rescaled`.
   """
   leaves, tree = jax.tree_util.tree_flatten_with_path(params)
   rngs = jax.random.split(rng, len(leaves))
@@ -39,16 +38,27 @@ def started(params: contract.Params, rng: Key[Array, ""]) -> contract.Params:
       return jnp.zeros_like(leaf)
     if names[-1] != "kernel":
       return leaf
-    drawn = truncated_normal(rng, leaf.shape)
-    if tuple(names[-2:]) not in _OUTPUTS:
-      return drawn
-    return drawn / _divisor(names, leaf)
+    return truncated_normal(rng, leaf.shape)
 
   found = [
     start(path, leaf, one)
     for (path, leaf), one in zip(leaves, rngs, strict=True)
   ]
-  return jax.tree.unflatten(tree, found)
+  return rescaled(jax.tree.unflatten(tree, found))
+
+
+def rescaled(params: contract.Params) -> contract.Params:
+  """Divides the last matrices of attention and MLP by sqrt(2 layer).
+
+  Layers are counted from 1.
+  """
+
+  def divided(path, leaf):
+    names = [part.key for part in path]
+    is_last = tuple(names[-2:]) in _OUTPUTS
+    return leaf / _divisor(names, leaf) if is_last else leaf
+
+  return jax.tree_util.tree_map_with_path(divided, params)
 
 
 def _divisor(names: list[str], leaf: Array) -> Float[Array, "..."] | float:

@@ -61,7 +61,12 @@ def read(config: schema.Config) -> Tokenizer:
     return _random(config)
   if epath.Path(path).suffix == kind.CENTRES:
     return _centres(config)
-  return _vqkd(config) if vqkd.is_in(path) else _dvae(config)
+  return _vqkd(config) if _is_vqkd(path) else _dvae(config)
+
+
+def _is_vqkd(path: str) -> bool:
+  """Returns True for a run, which trains VQ-KD, and for its published files."""
+  return epath.Path(path).suffix not in kind.PICKLES or vqkd.is_in(path)
 
 
 def cost_of(config: schema.Config) -> tuple[int, int]:
@@ -72,7 +77,7 @@ def cost_of(config: schema.Config) -> tuple[int, int]:
     return kind.COLOURS, 0
   if not frozen_path.RANDOM.fullmatch(path):
     if epath.Path(path).suffix != kind.CENTRES:
-      return _cost_of_pickle(path, model, objective.masked_patches)
+      return _cost_of_codes(path, model, objective.masked_patches)
     found = centres_lib.read(path)
     num_tokens, width = found.rows.shape
     path = found.network
@@ -84,21 +89,39 @@ def cost_of(config: schema.Config) -> tuple[int, int]:
   return num_tokens, flops + 2 * num_tokens * width * objective.masked_patches
 
 
-def _cost_of_pickle(
+def _cost_of_codes(
   path: str, model: schema.Model, masked_patches: int
 ) -> tuple[int, int]:
-  if not vqkd.is_in(path):
+  if not _is_vqkd(path):
     side, _ = registry.FAMILIES.get(model.name).grid(model)
     return _dvae_cost(path, dvae.STRIDE * side)
   section = frozen_network.section_of_patches(kind.KEY, path, model)
-  num_tokens, of_tokens = _quantizer_cost(path, masked_patches)
-  return num_tokens, cost.forward_flops(section, num_classes=None) + of_tokens
+  num_tokens, code_width = _codebook_shape(path)
+  width = registry.FAMILIES.get(section.name).size(section).width
+  of_patch = vqkd.flops(width, code_width, num_tokens)
+  encoder = cost.forward_flops(section, num_classes=None)
+  return num_tokens, encoder + masked_patches * of_patch
 
 
 @functools.cache
-def _quantizer_cost(path: str, num_patches: int) -> tuple[int, int]:
-  params = reading.read(path).beside[QUANTIZER]
-  return len(params["codebook"]), vqkd.flops(params, num_patches)
+def _codebook_shape(path: str) -> tuple[int, int]:
+  """Returns the number of codes and their width, without touching a device.
+
+  Raises:
+    UserError: The path is of a run with another objective.
+  """
+  run = reading.run_config(path)
+  if run is not None and run.objective.name == "vqkd":
+    return run.objective.tokens, run.objective.code_width
+  codebook = reading.read(path).beside.get(QUANTIZER) if run is None else None
+  if codebook is None:
+    raise UserError(
+      f"{kind.KEY} = {path!r} was not trained by objective 'vqkd', so it"
+      " assigns no tokens; make a tokenizer of its features by python -m"
+      f" vit_jax.prepare tokenizer --checkpoint={path} --images=DATASET"
+      " --output=FILE.npz."
+    )
+  return codebook["codebook"].shape
 
 
 @functools.cache
@@ -164,19 +187,22 @@ def _of_network(config, network, rows, digests) -> Tokenizer:
 def _vqkd(config: schema.Config) -> Tokenizer:
   """Builds BEiT v2's tokenizer, on the student's own image."""
   path = config.objective.tokenizer
-  network = frozen_network.read_patches(kind.KEY, path, config.model)
-  quantizer = network.beside[QUANTIZER]
-  num_tokens = len(quantizer["codebook"])
+  num_tokens, _ = _codebook_shape(path)
   kind.check_tokens(path, num_tokens, config.objective.tokens)
+  network = frozen_network.read_patches(kind.KEY, path, config.model)
+  quantizer = jax.tree.map(np.asarray, network.beside[QUANTIZER])
   norm = LayerNorm(network.section.layer_norm_eps, "float32")
 
   def tokens(params, images, places):
     encoder = params[_NETWORK]
     features = network.patches(encoder, images, config.model)
     features = jnp.take_along_axis(features, places[:, :, None], axis=1)
-    # The released encoder normalises patches as the mean of them for a head.
-    features = norm.apply({"params": encoder["fc_norm"]}, features)
-    return vqkd.tokens(params[QUANTIZER], features)
+    if network.section.norm_after_pool:
+      # The published encoders normalise patches as their mean for a head.
+      features = norm.apply({"params": encoder["fc_norm"]}, features)
+    quantizer = params[QUANTIZER]
+    codes = jnp.asarray(quantizer["codebook"])
+    return vqkd.nearest(codes, vqkd.directions(quantizer, features))
 
   digests = {
     **network.constants.digests,

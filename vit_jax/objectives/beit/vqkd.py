@@ -29,34 +29,38 @@ def is_in(path: str) -> bool:
   return any(CODEBOOK in one for one in (contents, *nested))
 
 
-def tokens(
+def directions(
   params: Mapping[str, Any], features: Float[Array, "b k d"]
-) -> Int[Array, "b k"]:
-  """Computes the tokens of patches in float32.
+) -> Float[Array, "b k c"]:
+  """Computes what patches are quantised from, vectors of length 1 in float32.
 
   Args:
-    params: `hidden`, `code` and `codebook`, as read from the file.
+    params: The layers `hidden` and `code`.
     features: Normalised features of the patches after the encoder.
   """
   # TPUs would round to bfloat16, and a token is an argmin.
   dense = nn.Dense(params["hidden"]["bias"].size, precision="highest")
   x = jnp.tanh(dense.apply({"params": params["hidden"]}, features))
   dense = nn.Dense(params["code"]["bias"].size, precision="highest")
-  x = dense.apply({"params": params["code"]}, x)
-  # As torch.nn.functional.normalize.
-  length = jnp.linalg.norm(x, axis=-1, keepdims=True)
-  x = x / jnp.maximum(length, 1e-12)
-  codes = jnp.asarray(params["codebook"])
+  return unit(dense.apply({"params": params["code"]}, x))
+
+
+def unit(x: Float[Array, "*b c"]) -> Float[Array, "*b c"]:
+  """Scales vectors to length 1, as torch.nn.functional.normalize."""
+  squares = jnp.sum(jnp.square(x), axis=-1, keepdims=True)
+  # Clipped under the root, as a length of 0 would have no gradient.
+  return x / jnp.sqrt(jnp.maximum(squares, 1e-24))
+
+
+def nearest(
+  codes: Float[Array, "t c"], x: Float[Array, "b k c"]
+) -> Int[Array, "b k"]:
+  """Returns the index of the code nearest to each vector."""
   similarity = jnp.einsum("bkc,tc->bkt", x, codes, precision="highest")
   distance = jnp.sum(jnp.square(codes), axis=-1)[None, None] - 2 * similarity
   return jnp.argmin(distance, axis=-1).astype(jnp.int32)
 
 
-def flops(params: Mapping[str, Any], num_patches: int) -> int:
-  """Counts FLOPs of an image's tokens, two per multiply-add."""
-  sizes = (
-    params["hidden"]["kernel"].size,
-    params["code"]["kernel"].size,
-    params["codebook"].size,
-  )
-  return 2 * num_patches * sum(sizes)
+def flops(width: int, code_width: int, num_tokens: int) -> int:
+  """Counts FLOPs of a patch's token, two per multiply-add."""
+  return 2 * (width * (width + code_width) + code_width * num_tokens)

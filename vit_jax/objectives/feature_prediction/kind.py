@@ -85,16 +85,10 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
     return flops
   from vit_jax.objectives import frozen_network
 
-  family = registry.FAMILIES.get(config.model.name)
-  section = frozen_network.section_of_patches(TEACHER, path, config.model)
-  wanted = encoded = registry.FAMILIES.get(section.name).size(section).width
-  taught = cost.forward_flops(section, num_classes=None)
-  projected = frozen_network.projected_width(path)
-  if _is_projected(config) and projected is not None:
-    side, _ = family.grid(config.model)
-    taught += 2 * side**2 * encoded * projected
-    wanted = projected
-  width = family.size(config.model).width
+  wanted, taught = frozen_network.patches_cost(
+    TEACHER, path, config.model, projected=_is_projected(config)
+  )
+  width = registry.FAMILIES.get(config.model.name).size(config.model).width
   flops += 2 * width * wanted * config.objective.masked_patches
   return flops + taught // 3
 

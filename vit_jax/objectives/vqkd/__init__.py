@@ -1,0 +1,1 @@
+"""VQ-KD, which trains the tokenizer of BEiT v2."""
