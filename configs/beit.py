@@ -213,6 +213,11 @@ def _pretraining(
     base_lr=1.5e-3, warmup_steps=warmup, decay="cosine", end_lr=1e-5
   )
   config.checkpoint.every_steps = 1000
+  _neighbors(config)
+  return config
+
+
+def _neighbors(config: ml_collections.ConfigDict) -> None:
   config.evals.knn = default_eval(type="knn", every_steps="50 epochs")
   config.evals.knn.datasets.imagenet = default_fewshot_dataset(
     dataset="imagenet2012",
@@ -220,7 +225,6 @@ def _pretraining(
     test_split="validation",
     preprocess=torchvision_eval.ops(256 / 224),
   )
-  return config
 
 
 def _second_pretraining(
@@ -273,6 +277,7 @@ def _tokenizer(epochs: int, teacher: str) -> ml_collections.ConfigDict:
     end_lr=1e-5,
   )
   config.checkpoint.every_steps = 1000
+  _neighbors(config)
   return config
 
 

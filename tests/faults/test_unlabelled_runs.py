@@ -27,6 +27,7 @@ CONFIGS = {
     "knn/generated/k1",
     {"objective.head_layers": 2, "objective.early_layers": 1},
   ),
+  "vqkd": ("knn/generated/k1", {}),
   "dino": ("knn/generated/k1", {}),
   "eva02": ("knn/generated/k1", {}),
   "dinov2": ("knn/generated/k1", _DINOV2 | _NO_GROUPS | _SMALL_STEPS),
@@ -47,6 +48,8 @@ OPTIONS = {
 def start(repo, workdir, config, environment=None):
   _, options = CONFIGS[config]
   file = f"configs/{config}.py:smoke"
+  if config == "vqkd":
+    file = "configs/beit.py:version=2,phase=tokenizer,smoke"
   if config == "distilled":
     file = "configs/dinov2.py:phase=distill,model=S/14,smoke"
     options = options | {"objective.teacher": teacher(repo, workdir)}
