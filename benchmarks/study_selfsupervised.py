@@ -5,10 +5,10 @@
 
 Trains each run of configs/study_selfsupervised.py in turn, then tunes each on
 10 labels a class, which are drawn anew `draws` times, and measures raw pixels.
-Finished runs are not repeated, and interrupted runs resume; BEiT and BEiT v2
-need the run `random`. Prints a table of the finished runs and writes the
-accuracy over the compute to DIR/neighbors.svg. `--methods=` alone only does the
-latter two.
+Finished runs are not repeated, and interrupted runs resume; BEiT needs the run
+`random`, VQ-KD the run `mae`, and BEiT v2 the run `vqkd`. Prints a table of the
+finished runs and writes the accuracy over the compute to DIR/neighbors.svg.
+`--methods=` alone only does the latter two.
 """
 
 import argparse
@@ -61,8 +61,12 @@ def main() -> None:
   methods = list(filter(None, options.methods.split(",")))
   for method in methods:
     arguments = f"run={method},seen={options.seen}"
-    if method in ("beit", "beitv2"):
+    if method == "beit":
       arguments += f",tokenizer={_make_tokenizer(data, runs)}"
+    elif method == "beitv2":
+      arguments += f",tokenizer={runs / 'vqkd'}"
+    elif method == "vqkd":
+      arguments += f",teacher={runs / 'mae'}"
     studies.command(
       "train", f"study_selfsupervised.py:{arguments}", str(data), runs / method
     )

@@ -5,12 +5,12 @@
       --config.init_from=RUN
 
 The plain ViT of docs/families_study.md is pre-trained on CIFAR-10, an image
-folder DIR, by MAE, BEiT, DINO and DINOv2, and with labels for comparison
-(`run=supervised`). All runs have the compute in which the supervised one sees
-`seen` images; `random` keeps its initial weights. Frozen features are measured
-by k-NN and a linear probe. `beitv2` is BEiT with the layers of BEiT v2 that
-predict from the class token. The `tokenizer` of both is the file that
-benchmarks/study_selfsupervised.py makes by k-means of the features of `random`.
+folder DIR, by MAE, BEiT, BEiT v2, DINO and DINOv2, and with labels for
+comparison (`run=supervised`). All runs have the compute in which the supervised
+one sees `seen` images; `random` keeps its initial weights. Frozen features are
+measured by k-NN and a linear probe. `tokenizer` is BEiT's, the file that
+benchmarks/study_selfsupervised.py makes by k-means of the features of `random`,
+or BEiT v2's, the run `vqkd`, whose `teacher` is the run `mae`.
 
 `tuned` trains all weights on FEW, which benchmarks/study_selfsupervised.py
 makes: DIR's test images and 10 training images per class. It starts from RUN,
@@ -32,6 +32,7 @@ from vit_jax.config.defaults import (
 MACS = {
   "supervised": 3.69,
   "mae": 2.13,
+  "vqkd": 6.14,
   "beit": 5.18,
   "beitv2": 6.76,
   "dino": 14.89,
@@ -47,7 +48,9 @@ _JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, run="dino", seen=SEEN, tokenizer="random")
+  args = arguments.parse(
+    args, run="dino", seen=SEEN, tokenizer="random", teacher="random"
+  )
   arguments.check_choice("run", args.run, RUNS)
   config = default_config()
   config.log_every_steps = 20
@@ -73,6 +76,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     config.schedule.base_lr = 1e-12
   elif args.run == "mae":
     _mae(config)
+  elif args.run == "vqkd":
+    _vqkd(config, args.teacher)
   elif args.run in ("beit", "beitv2"):
     _beit(config, args.run, args.tokenizer)
   elif args.run in ("dino", "dinov2"):
@@ -119,6 +124,14 @@ def _mae(config: ml_collections.ConfigDict) -> None:
   config.train.preprocess = (
     "decode|random_resized_crop(scale=[0.2, 1.0])|keep('image')|flip_lr"
   )
+
+
+def _vqkd(config: ml_collections.ConfigDict, teacher: str) -> None:
+  """A decoder of one layer, as of two of the published tokenizers."""
+  config.model.update(pool="gap", cls_token=True)
+  config.objective.update(name="vqkd", teacher=teacher, tokens=TOKENS)
+  config.objective.decoder_depth = 1
+  config.train.preprocess = "decode|random_resized_crop|keep('image')|flip_lr"
 
 
 def _beit(config: ml_collections.ConfigDict, run: str, tokenizer: str) -> None:
