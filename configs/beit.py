@@ -20,7 +20,8 @@ pixels. The stochastic depth of L's finetune is 0.2, as in the released command;
 the paper has 0.1 (--config.model.stochastic_depth_rate=0.1).
 
 `version=2` is BEiT v2, which also predicts tokens from the class token. Its
-phases, all at 224 pixels and with ImageNet's statistics of pixels, are
+phases are all at 224 pixels, and except for the first one with ImageNet's
+statistics of pixels:
 
   tokenizer     100 epochs of ImageNet-1k in which VQ-KD, of size B, learns to
                 reconstruct the features of `teacher` from tokens

@@ -38,7 +38,7 @@ class FrozenNetwork:
       them.
     predicts_numbers: True if its outputs are numbers instead of logits.
     class_names: Names of its outputs; None if unknown.
-    beside: Other parameters in the file, as of `Weights`.
+    beside: Other parameters and state in the checkpoint, as of `Weights`.
   """
 
   network: nn.Module
@@ -164,14 +164,14 @@ def read_patches(
   # The digest is that of the file, before any resizing.
   digests = Constants.of(path, params | projection).digests
   network, fitted = load.adapt(
-    dataclasses.replace(weights, model=section, params=params)
+    dataclasses.replace(weights, model=section, params=params, about_beside=())
   )
   fitted = jax.tree.map(np.asarray, fitted)
   return FrozenNetwork(
     network,
     section,
     Constants(fitted | projection, digests),
-    beside=weights.beside,
+    beside={**weights.beside, **weights.state},
   )
 
 

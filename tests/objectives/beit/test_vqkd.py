@@ -132,10 +132,11 @@ def test_the_encoder_is_a_network_of_its_own(path):
   assert any("decoder" in note for note in weights.assumed)
   network, params = vit_jax.load(path)
   assert not network.key_bias and "quantizer" not in params
-  quantizer = vit_jax.load(path, pretraining=True)[1]["quantizer"]
+  _, params = vit_jax.load(path, pretraining=True)
   np.testing.assert_array_equal(
-    quantizer["codebook"], published()["quantize.embedding.weight"]
+    params["codebook"], published()["quantize.embedding.weight"]
   )
+  assert set(params["quantizer"]) == {"hidden", "code"}
 
 
 @pytest.mark.parametrize(

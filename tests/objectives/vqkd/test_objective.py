@@ -21,6 +21,7 @@ from vit_jax.objectives import build
 from vit_jax.objectives.beit import kind as beit_kind
 from vit_jax.objectives.beit import tokenizers
 from vit_jax.objectives.vqkd import kind
+from vit_jax.pretrained import start
 
 SIDE, BATCH = 16, 6  # 4 x 4 patches of 4 pixels.
 WIDTH, HEADS, CODES, CODE = 32, 4, 12, 8
@@ -329,15 +330,24 @@ def test_its_cost_as_a_tokenizer_is_that_of_encoder_layers_and_distances(
   assert found - plain == head + 2 * macs // 3
 
 
-def test_a_run_gives_its_encoder_and_with_pretraining_its_codes(tmp_path):
-  _, params, state = written(tmp_path / "run")
+def test_a_run_gives_its_encoder(tmp_path):
+  _, params, _ = written(tmp_path / "run")
   _, found = vit_jax.load(str(tmp_path / "run"))
   assert "quantizer" not in found and "decoder" not in found
   np.testing.assert_array_equal(found["cls"], params["cls"])
   _, found = vit_jax.load(str(tmp_path / "run"), pretraining=True)
-  np.testing.assert_array_equal(
-    found["quantizer"]["codebook"], state["codebook"]
+  jax.tree.map(
+    np.testing.assert_array_equal, found["decoder"], params["decoder"]
   )
+
+
+def test_a_run_continues_with_the_codes_of_another(tmp_path):
+  objective, params, state = written(tmp_path / "run")
+  settings = config().model_copy(update={"init_from": str(tmp_path / "run")})
+  shapes = jax.eval_shape(objective.init, jax.random.key(0))
+  found = start.find(settings, *shapes)
+  jax.tree.map(np.testing.assert_array_equal, found.exported.params, params)
+  jax.tree.map(np.testing.assert_array_equal, found.state, state)
 
 
 def test_few_used_codes_are_warned_of():

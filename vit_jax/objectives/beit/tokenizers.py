@@ -20,7 +20,7 @@ from vit_jax.objectives.beit import dvae, kind, vqkd
 from vit_jax.objectives.masked_patch import targets
 from vit_jax.paper import cost
 from vit_jax.pretrained import reading
-from vit_jax.weights.spellings.vit.vqkd import QUANTIZER
+from vit_jax.weights.spellings.vit.vqkd import CODEBOOK, QUANTIZER
 
 _TOKENS = 8192  # Number of random centres, as in DALL-E's dVAE.
 _NETWORK, _CENTRES, _DVAE = "network", "centres", "dvae"
@@ -113,15 +113,15 @@ def _codebook_shape(path: str) -> tuple[int, int]:
   run = reading.run_config(path)
   if run is not None and run.objective.name == "vqkd":
     return run.objective.tokens, run.objective.code_width
-  codebook = reading.read(path).beside.get(QUANTIZER) if run is None else None
-  if codebook is None:
+  codes = reading.read(path).beside.get(CODEBOOK) if run is None else None
+  if codes is None:
     raise UserError(
       f"{kind.KEY} = {path!r} was not trained by objective 'vqkd', so it"
       " assigns no tokens; make a tokenizer of its features by python -m"
       f" vit_jax.prepare tokenizer --checkpoint={path} --images=DATASET"
       " --output=FILE.npz."
     )
-  return codebook["codebook"].shape
+  return codes.shape
 
 
 @functools.cache
@@ -190,7 +190,9 @@ def _vqkd(config: schema.Config) -> Tokenizer:
   num_tokens, _ = _codebook_shape(path)
   kind.check_tokens(path, num_tokens, config.objective.tokens)
   network = frozen_network.read_patches(kind.KEY, path, config.model)
-  quantizer = jax.tree.map(np.asarray, network.beside[QUANTIZER])
+  quantizer = jax.tree.map(
+    np.asarray, {name: network.beside[name] for name in (QUANTIZER, CODEBOOK)}
+  )
   norm = LayerNorm(network.section.layer_norm_eps, "float32")
 
   def tokens(params, images, places):
@@ -200,15 +202,14 @@ def _vqkd(config: schema.Config) -> Tokenizer:
     if network.section.norm_after_pool:
       # The published encoders normalise patches as their mean for a head.
       features = norm.apply({"params": encoder["fc_norm"]}, features)
-    quantizer = params[QUANTIZER]
-    codes = jnp.asarray(quantizer["codebook"])
-    return vqkd.nearest(codes, vqkd.directions(quantizer, features))
+    directions = vqkd.directions(params[QUANTIZER], features)
+    return vqkd.nearest(jnp.asarray(params[CODEBOOK]), directions)
 
   digests = {
     **network.constants.digests,
     f"{path}/{QUANTIZER}": contract.digest(quantizer),
   }
-  params = {_NETWORK: network.constants.params, QUANTIZER: quantizer}
+  params = {_NETWORK: network.constants.params, **quantizer}
   return Tokenizer(num_tokens, contract.Constants(params, digests), tokens)
 
 

@@ -14,7 +14,7 @@ from etils import epath
 from jaxtyping import Array, Float, Int
 
 from vit_jax.weights import torch_file
-from vit_jax.weights.spellings.vit.vqkd import CODEBOOK
+from vit_jax.weights.spellings.vit.vqkd import MARK
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def is_in(path: str) -> bool:
   """
   contents = torch_file.read(epath.Path(path))
   nested = [one for one in contents.values() if isinstance(one, Mapping)]
-  return any(CODEBOOK in one for one in (contents, *nested))
+  return any(MARK in one for one in (contents, *nested))
 
 
 def directions(

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
 TEACHER = "config.objective.teacher"
-# Parameters in addition to the network's: the decoder, and the layers that
-# tokens are computed from together with the codebook in the state.
-DECODER, CODEBOOK = "decoder", "codebook"
+DECODER = "decoder"  # Parameters in addition to the network's and `QUANTIZER`.
 # Share of the codes that a batch can use below which it uses few.
 _FEW = 0.05
 
@@ -121,11 +119,9 @@ def exported(params: Any, objective_state: Any) -> dict[str, Any]:
   return {name: tree for name, tree in params.items() if name not in beside}
 
 
-def whole(params: Any, objective_state: Any) -> dict[str, Any]:
-  """Returns the encoder, and what turns its patches into tokens."""
-  codes = {CODEBOOK: objective_state[CODEBOOK]}
-  quantizer = {**params[QUANTIZER], **codes}
-  return {**exported(params, objective_state), QUANTIZER: quantizer}
+def carried(objective_state: Any) -> dict[str, Any]:
+  """Returns the codes, with which a run also continues from another."""
+  return dict(objective_state)
 
 
 def warning(config: schema.Config, values: Mapping[str, float]) -> str | None:
@@ -152,7 +148,7 @@ KIND = ObjectiveKind(
   # The codes start from the first batch as a whole.
   decomposes=lambda config: False,
   exported=exported,
-  whole=whole,
+  carried=carried,
   warning=warning,
   small={
     "teacher": "random",

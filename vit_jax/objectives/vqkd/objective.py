@@ -24,6 +24,7 @@ from vit_jax.objectives.beit import start, vqkd
 from vit_jax.objectives.feature_prediction.objective import cosine
 from vit_jax.objectives.frozen_network import FrozenNetwork
 from vit_jax.objectives.vqkd import codebook, decoder, kind
+from vit_jax.weights.spellings.vit.vqkd import CODEBOOK, QUANTIZER
 
 
 def quantized_distillation(
@@ -60,7 +61,7 @@ def quantized_distillation(
     params = {
       **start.rescaled(network.init(encoder_rng, images)["params"]),
       kind.DECODER: start.rescaled(decode.init(decoder_rng, codes)["params"]),
-      kind.QUANTIZER: {
+      QUANTIZER: {
         "hidden": {
           "kernel": normal(hidden_rng, (width, width)),
           "bias": jnp.zeros(width),
@@ -73,7 +74,7 @@ def quantized_distillation(
     }
     # The codes are those of the first batch.
     return params, {
-      kind.CODEBOOK: jnp.zeros((count, code_width)),
+      CODEBOOK: jnp.zeros((count, code_width)),
       "started": jnp.zeros(()),
     }
 
@@ -93,11 +94,11 @@ def quantized_distillation(
       rngs={"dropout": rngs("dropout")},
       method=_encoded,
     )
-    x = vqkd.directions(params[kind.QUANTIZER], patches.astype(jnp.float32))
+    x = vqkd.directions(params[QUANTIZER], patches.astype(jnp.float32))
     fixed = jax.lax.stop_gradient(x)
     codes = jax.lax.cond(
       objective_state["started"] > 0,
-      lambda: objective_state[kind.CODEBOOK],
+      lambda: objective_state[CODEBOOK],
       lambda: codebook.start(rngs("codes"), fixed, count),
     )
     tokens = vqkd.nearest(codes, fixed)
@@ -121,7 +122,7 @@ def quantized_distillation(
     aux = {
       "counts": counts / len(images),
       "sums": sums / len(images),
-      kind.CODEBOOK: codes,
+      CODEBOOK: codes,
     }
     return metrics["loss"], (aux, metrics)
 
@@ -133,10 +134,10 @@ def quantized_distillation(
   ) -> contract.State:
     del params, step
     codes = codebook.updated(
-      aux[kind.CODEBOOK], aux["counts"], aux["sums"], settings.code_momentum
+      aux[CODEBOOK], aux["counts"], aux["sums"], settings.code_momentum
     )
     started = jnp.ones_like(objective_state["started"])
-    return {kind.CODEBOOK: codes, "started": started}
+    return {CODEBOOK: codes, "started": started}
 
   def outputs(params: contract.Params, batch: contract.Batch) -> dict[str, Any]:
     return features.features(network, params, batch["image"], ("pre_logits",))

@@ -14,10 +14,10 @@ from vit_jax.weights.spellings.contract import Beside, Original
 from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.vit import timm
 
-# Name of the parts that follow the encoder.
-QUANTIZER = "quantizer"
-# Name of the codebook, by which a file is recognised.
-CODEBOOK = "quantize.embedding.weight"
+# Names of the layers that follow the encoder, and of the codes [n, d].
+QUANTIZER, CODEBOOK = "quantizer", "codebook"
+# Name of the codes in a file, by which it is recognised.
+MARK = "quantize.embedding.weight"
 _ENCODER = "encoder."
 _ATTENTION = "Transformer/encoderblock_{0}/MultiHeadDotProductAttention_0"
 _LAYERS = {
@@ -41,16 +41,16 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
     UserError: What follows the encoder is incomplete or does not fit.
   """
   token = f"{_ENCODER}cls_token"
-  ranks = {CODEBOOK: 2, token: 3, f"{_ENCODER}pos_embed": 3}
+  ranks = {MARK: 2, token: 3, f"{_ENCODER}pos_embed": 3}
   for name in _LAYERS.values():
     ranks |= {f"{name}.weight": 2, f"{name}.bias": 1}
   for name, rank in ranks.items():
     if np.ndim(tensors.get(name)) != rank:
       raise UserError(
-        f"{path} has the codebook of VQ-KD ('{CODEBOOK}'), but '{name}' is"
+        f"{path} has the codebook of VQ-KD ('{MARK}'), but '{name}' is"
         " missing or damaged; give the published file."
       )
-  codes, width = tensors[CODEBOOK].shape, tensors[token].shape[-1]
+  codes, width = tensors[MARK].shape, tensors[token].shape[-1]
   for layer, outputs in (("hidden", width), ("code", codes[1])):
     shapes = {"weight": (outputs, width), "bias": (outputs,)}
     for part, wanted in shapes.items():
@@ -82,14 +82,14 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
 
 
 def _beside(tensors: Tensors) -> Beside:
-  """Returns the layers that follow the encoder, and the codebook [n, d]."""
-  found: dict[str, Any] = {"codebook": tensors[CODEBOOK]}
+  """Returns the layers that follow the encoder, and the codes."""
+  layers: dict[str, Any] = {}
   for ours, theirs in _LAYERS.items():
-    names = {"kernel": f"{theirs}.weight", "bias": f"{theirs}.bias"}
-    found[ours] = {
-      ours: tensors[name].T for ours, name in names.items() if name in tensors
+    leaves = {"kernel": f"{theirs}.weight", "bias": f"{theirs}.bias"}
+    layers[ours] = {
+      leaf: tensors[name].T for leaf, name in leaves.items() if name in tensors
     }
-  return {QUANTIZER: found}, None
+  return {QUANTIZER: layers, CODEBOOK: tensors[MARK]}, None
 
 
 ORIGINAL = Original(
@@ -97,6 +97,6 @@ ORIGINAL = Original(
   names=_NAMES,
   said=_said,
   prepare=_prepare,
-  marks=(CODEBOOK,),
+  marks=(MARK,),
   beside=_beside,
 )
