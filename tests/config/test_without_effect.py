@@ -1,5 +1,7 @@
 """Keys whose values have no effect because of other keys."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -182,6 +184,22 @@ def test_keys_of_dinov2_depend_on_its_choices():
   keys = {"center_momentum", "mask_ratio", "patch_bottleneck"}
   assert {k.removeprefix("objective.") for k in found(**given, **vain)} == keys
   assert not found(**given, objective__centering="mean")
+
+
+def test_keys_of_an_evaluation_of_each_architecture_are_not_mentioned():
+  assert not found(model_from_init=True, keep_model_keys=("image_size",))
+
+
+def test_keys_of_an_extension_have_a_meaning_of_their_own():
+  class Section(schema.DINO):
+    name: Literal["mine"] = "mine"
+    mix_mode: str = "all"
+
+  objective = Section(mix_mode="one", centering="sinkhorn", center_momentum=0.5)
+  config = default_config()
+  config.total_steps = 100
+  config = resolve.resolve(config).model_copy(update={"objective": objective})
+  assert not dict(without_effect.find(config))
 
 
 def test_defaults_are_not_mentioned():

@@ -20,7 +20,8 @@ _RULES: tuple[
   tuple[tuple[str, ...], str, Callable[[schema.Config], bool]], ...
 ] = (
   (
-    ("init_without", "init_part", "model_from_init", "keep_model_keys"),
+    # Evaluation uses model_from_init and keep_model_keys without it.
+    ("init_without", "init_part"),
     "without config.init_from",
     lambda config: config.init_from is None,
   ),
@@ -163,6 +164,8 @@ def find(config: schema.Config) -> Iterator[tuple[str, str]]:
     for key in keys:
       *sections, name = key.split(".")
       section = operator.attrgetter(*sections)(config) if sections else config
+      if type(section).__module__ != schema.__name__:
+        continue  # An extension's keys may mean something else.
       field = type(section).model_fields.get(name)
       if field is None or key in found:
         continue
