@@ -16,7 +16,10 @@ from vit_jax import large_pages as _large_pages
 
 __version__ = "0.1.0"
 
-if _sys.argv[:1] == ["-m"]:  # `python -m vit_jax.COMMAND` imports it first.
+# `python -m vit_jax.COMMAND` imports this package first.
+if _sys.argv[:1] == ["-m"] and any(
+  word.partition(".")[0] == __name__ for word in _sys.orig_argv
+):
   _interruption.leave_out_trace()
 _installation.check()
 _absent_tpu.choose_platform()

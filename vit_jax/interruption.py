@@ -6,13 +6,14 @@ from types import TracebackType
 
 def leave_out_trace() -> None:
   """Makes Ctrl-C that nothing catches end the process without a trace."""
-  sys.excepthook = _report
+  report = sys.excepthook
 
+  def leave_out(
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+  ) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+      report(kind, error, trace)
 
-def _report(
-  kind: type[BaseException],
-  error: BaseException,
-  trace: TracebackType | None,
-) -> None:
-  if not issubclass(kind, KeyboardInterrupt):
-    sys.__excepthook__(kind, error, trace)
+  sys.excepthook = leave_out
