@@ -146,8 +146,10 @@ def test_a_tilde_is_the_home_directory(clip, photos, tmp_path, monkeypatch):
   monkeypatch.setenv("HOME", str(tmp_path))
   monkeypatch.chdir(photos)
   places = {"images": "~/photos", "output": "~/page.html"}
-  assert search.search(str(clip), "~/made", ["snow"], **places) == 0
-  assert (tmp_path / "made" / "index.json").exists()
+  (tmp_path / "clip").symlink_to(clip)
+  assert search.search("~/clip", "~/made", ["snow"], **places) == 0
+  index = json.loads((tmp_path / "made" / "index.json").read_text())
+  assert index["checkpoint"] == str(tmp_path / "clip")
   assert (tmp_path / "page.html").exists()
   assert not (photos / "~").exists()
 

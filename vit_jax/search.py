@@ -225,7 +225,7 @@ class _Query:
 def _absolute(checkpoint: str) -> str:
   if "://" in checkpoint or named_weights.is_name(checkpoint):
     return checkpoint
-  return os.path.abspath(checkpoint)
+  return os.path.abspath(os.path.expanduser(checkpoint))
 
 
 def _embedded(

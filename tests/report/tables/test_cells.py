@@ -281,6 +281,13 @@ def test_a_run_needs_no_model_argument_to_be_matched(tmp_path):
   ]
 
 
+def test_a_run_may_start_from_one_in_the_home_directory(tmp_path, monkeypatch):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  workdirs.pretrain(tmp_path / "pre")
+  workdirs.finetune(tmp_path / "tuned", "~/pre", 0.98)
+  assert len(workdirs.measure(tmp_path)[0]) == 1
+
+
 @pytest.mark.parametrize("table", [2, 5, 6, 7, 8, 9])
 def test_shipped_configs_declare_every_cell_that_a_run_can_fill(table):
   """Pre-training declares the row, fine-tuning the column."""

@@ -200,9 +200,10 @@ def _start(path: str, pretrained: Mapping[str, str]) -> Start:
   workdir, step = re.fullmatch(
     r"(.*?)(?:/checkpoints(?:/(\d+))?)?/?", path, re.DOTALL
   ).groups()
+  place = epath.Path(workdir).expanduser()
   try:
-    config, run = _read(epath.Path(workdir))
-    has_key = _has_key(epath.Path(workdir))
+    config, run = _read(place)
+    has_key = _has_key(place)
   except (OSError, ValueError, UserError):
     return Start(
       path,
