@@ -199,7 +199,8 @@ def test_parameters_that_are_no_numbers_are_said(tmp_path):
   params["Transformer"]["encoder_norm"]["bias"][3] = np.nan
   path = str(tmp_path / "tiny.npz")
   vit_jax.save(path, model, params)
-  with pytest.raises(UserError, match="encoder_norm/bias is NaN"):
+  said = "1 of the 16 numbers of Transformer/encoder_norm/bias"
+  with pytest.raises(UserError, match=f"holds NaN or infinity: {said}"):
     visualize.visualize(path, str(tmp_path / "seen"), [])
   assert not (tmp_path / "seen").exists()
 
