@@ -30,7 +30,7 @@ class Start:
       objective and they differ; None for `exported`.
     state: The part of the objective's state that is carried over, if the run
       continues with the same objective and all of its parameters: {name:
-      array}.
+      array}; empty unless all of it fits.
   """
 
   exported: surgery.Fitted
@@ -105,11 +105,13 @@ def find(
       kind.exported(wanted, objective_state)
     )
     if beside == set(weights.beside) and not _is_new(beside, exported.fresh):
-      state = {
-        name: weights.state[name]
-        for name, leaf in kind.carried(objective_state).items()
-        if np.shape(weights.state.get(name)) == leaf.shape
-      }
+      # All or nothing, as one may say what another holds.
+      carried = kind.carried(objective_state)
+      if all(
+        np.shape(weights.state.get(name)) == leaf.shape
+        for name, leaf in carried.items()
+      ):
+        state = {name: weights.state[name] for name in carried}
   return Start(exported, trained, state)
 
 

@@ -350,6 +350,16 @@ def test_a_run_continues_with_the_codes_of_another(tmp_path):
   jax.tree.map(np.testing.assert_array_equal, found.state, state)
 
 
+def test_another_number_of_codes_starts_from_the_first_batch(tmp_path):
+  """Not from zeros, which are no centres of its patches."""
+  written(tmp_path / "run")
+  settings = config(tokens=7).model_copy(
+    update={"init_from": str(tmp_path / "run")}
+  )
+  shapes = jax.eval_shape(objective_of(settings).init, jax.random.key(0))
+  assert start.find(settings, *shapes).state == {}
+
+
 def test_few_used_codes_are_warned_of():
   settings = config(tokens=8192, batch_size=1024)
   assert kind.warning(settings, {"codes_used": 0.3}) is None
