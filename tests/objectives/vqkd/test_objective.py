@@ -26,6 +26,7 @@ from vit_jax.pretrained import start
 SIDE, BATCH = 16, 6  # 4 x 4 patches of 4 pixels.
 WIDTH, HEADS, CODES, CODE = 32, 4, 12, 8
 RNGS = functools.partial(rngs.stream, 0, step=0)
+_DENSE = ("kernel", "bias")
 
 
 def config(teacher="random", *, model=None, batch_size=BATCH, **objective):
@@ -358,6 +359,26 @@ def test_another_number_of_codes_starts_from_the_first_batch(tmp_path):
   )
   shapes = jax.eval_shape(objective_of(settings).init, jax.random.key(0))
   assert start.find(settings, *shapes).state == {}
+
+
+@pytest.mark.parametrize("code_width", [CODE, 4])
+def test_layers_that_a_file_lacks_are_initialised(tmp_path, code_width):
+  """Of a network without them, and of a run with codes of another width."""
+  _, params, _ = written(tmp_path / "run")
+  path = tmp_path / "run"
+  if code_width == CODE:
+    path = tmp_path / "encoder.npz"
+    network, encoder = vit_jax.load(str(tmp_path / "run"))
+    vit_jax.save(str(path), network, encoder)
+  settings = config(code_width=code_width).model_copy(
+    update={"init_from": str(path)}
+  )
+  shapes = jax.eval_shape(objective_of(settings).init, jax.random.key(0))
+  found = start.find(settings, *shapes)
+  np.testing.assert_array_equal(found.exported.params["cls"], params["cls"])
+  wanted = {f"quantizer/{n}/{x}" for n in ("hidden", "code") for x in _DENSE}
+  assert wanted <= set(found.exported.fresh)
+  assert found.state == {}
 
 
 def test_few_used_codes_are_warned_of():

@@ -33,7 +33,14 @@ _FC_NORM = ("fc_norm/scale", "fc_norm/bias")
 # Tables of biases, in stacked or unstacked layers, or shared by all layers.
 _BIASES = re.compile(r"Transformer/(encoderblock(_\d+)?/)?relative_bias/table")
 # Additional parameters while a network is trained without labels.
-_BESIDE = ("mask_token", "patch_head/", "decoder/", "dino_head/", "ibot_head/")
+_BESIDE = (
+  "mask_token",
+  "patch_head/",
+  "decoder/",
+  "quantizer/",
+  "dino_head/",
+  "ibot_head/",
+)
 
 
 def fit(fitting: Fitting) -> None:
