@@ -6,7 +6,6 @@ logits = model.apply({"params": params}, images)
 
 import importlib as _importlib
 import os as _os
-import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vit_jax import absent_tpu as _absent_tpu
@@ -16,11 +15,7 @@ from vit_jax import large_pages as _large_pages
 
 __version__ = "0.1.0"
 
-# `python -m vit_jax.COMMAND` imports this package first.
-if _sys.argv[:1] == ["-m"] and any(
-  word.partition(".")[0] == __name__ for word in _sys.orig_argv
-):
-  _interruption.leave_out_trace()
+_interruption.leave_out_trace_of_command(__name__)
 _installation.check()
 _absent_tpu.choose_platform()
 _large_pages.ask()
