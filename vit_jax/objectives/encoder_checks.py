@@ -39,12 +39,22 @@ def check(config: schema.Config) -> None:
   check_no_classifier(config)
 
 
-def check_start(config: schema.Config) -> None:
-  """Checks that a network is initialised as in the objective's released code.
+def check_patch_learning(config: schema.Config) -> None:
+  """Checks a network whose normalised patches an objective learns from.
+
+  It starts with the initial values of the objective's released code.
 
   Raises:
-    UserError: `config.model.weight_init` is set.
+    UserError: As for `check`; there is no norm of the patches, or other initial
+      values are wanted.
   """
+  check(config)
+  if config.model.norm_after_pool:
+    raise UserError(
+      "config.model.norm_after_pool = True has no norm of the patches, from"
+      f' which objective "{config.objective.name}" learns; set it for'
+      " fine-tuning alone."
+    )
   weight_init = getattr(config.model, "weight_init", "vit")
   if weight_init != "vit":
     raise UserError(

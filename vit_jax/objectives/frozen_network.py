@@ -202,16 +202,6 @@ def check_readable(key: str, path: str) -> None:
     _body_in(path)
 
 
-def check_patches(key: str, path: str, student: schema.Model) -> None:
-  """Checks what `read_patches` will read, without touching a device.
-
-  Raises:
-    UserError: As for `read_patches`.
-  """
-  with frozen_path.told(key):
-    section_of_patches(key, path, student)
-
-
 def projected_width(path: str) -> int | None:
   """Returns the width of features after a projection; None without one.
 
@@ -262,7 +252,13 @@ def patches_cost(
 def section_of_patches(
   key: str, path: str, student: schema.Model
 ) -> schema.Model:
-  """Returns section `model` of the network that `read_patches` would read."""
+  """Returns section `model` of the network that `read_patches` would read.
+
+  It touches no device.
+
+  Raises:
+    UserError: As for `read_patches`.
+  """
   if RANDOM.fullmatch(path):
     return student.updated(**load.ANY_DEVICE, num_classes=None)
   return _with_grid(key, path, image_tower(_body_in(path)), student)

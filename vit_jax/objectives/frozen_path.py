@@ -30,16 +30,6 @@ def check(key: str, path: str, without: str = "") -> None:
     )
 
 
-def check_patches(key: str, path: str) -> None:
-  """Checks that a path exists, unless it is `RANDOM`.
-
-  Raises:
-    UserError: As for `check`.
-  """
-  if not RANDOM.fullmatch(path):
-    check(key, path, without=", or 'random'")
-
-
 @contextlib.contextmanager
 def told(key: str) -> Iterator[None]:
   """Names the config key that holds a path in errors about its file."""

@@ -29,13 +29,7 @@ CENTRES, PICKLES = ".npz", (".pth", ".pt", ".bin", ".pkl")
 
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
-  encoder_checks.check(config)
-  encoder_checks.check_start(config)
-  if config.model.norm_after_pool:
-    raise UserError(
-      "config.model.norm_after_pool = True has no norm of the patches that"
-      ' objective "beit" tells tokens of; set it for fine-tuning alone.'
-    )
+  encoder_checks.check_patch_learning(config)
   mask_checks.check(config)
   if config.objective.head_layers:
     _check_head_layers(config)

@@ -16,8 +16,9 @@ from vit_jax.errors import UserError
 from vit_jax.models.layers.layer_norm import LayerNorm
 from vit_jax.objectives import contract, frozen_network, frozen_path
 from vit_jax.objectives.beit import centres as centres_lib
-from vit_jax.objectives.beit import dvae, kind, vqkd
+from vit_jax.objectives.beit import dvae, kind
 from vit_jax.objectives.masked_patch import targets
+from vit_jax.objectives.vqkd import quantizer
 from vit_jax.paper import cost
 from vit_jax.pretrained import reading
 from vit_jax.weights.spellings.vit.vqkd import CODEBOOK, QUANTIZER
@@ -66,7 +67,7 @@ def read(config: schema.Config) -> Tokenizer:
 
 def _is_vqkd(path: str) -> bool:
   """Returns True for a run, which trains VQ-KD, and for its published files."""
-  return epath.Path(path).suffix not in kind.PICKLES or vqkd.is_in(path)
+  return epath.Path(path).suffix not in kind.PICKLES or quantizer.is_in(path)
 
 
 def cost_of(config: schema.Config) -> tuple[int, int]:
@@ -98,7 +99,7 @@ def _cost_of_codes(
   section = frozen_network.section_of_patches(kind.KEY, path, model)
   num_tokens, code_width = _codebook_shape(path)
   width = registry.FAMILIES.get(section.name).size(section).width
-  of_patch = vqkd.flops(width, code_width, num_tokens)
+  of_patch = quantizer.flops(width, code_width, num_tokens)
   encoder = cost.forward_flops(section, num_classes=None)
   return num_tokens, encoder + masked_patches * of_patch
 
@@ -190,7 +191,7 @@ def _vqkd(config: schema.Config) -> Tokenizer:
   num_tokens, _ = _codebook_shape(path)
   kind.check_tokens(path, num_tokens, config.objective.tokens)
   network = frozen_network.read_patches(kind.KEY, path, config.model)
-  quantizer = jax.tree.map(
+  quantized = jax.tree.map(
     np.asarray, {name: network.beside[name] for name in (QUANTIZER, CODEBOOK)}
   )
   norm = LayerNorm(network.section.layer_norm_eps, "float32")
@@ -202,14 +203,14 @@ def _vqkd(config: schema.Config) -> Tokenizer:
     if network.section.norm_after_pool:
       # The published encoders normalise patches as their mean for a head.
       features = norm.apply({"params": encoder["fc_norm"]}, features)
-    directions = vqkd.directions(params[QUANTIZER], features)
-    return vqkd.nearest(jnp.asarray(params[CODEBOOK]), directions)
+    directions = quantizer.directions(params[QUANTIZER], features)
+    return quantizer.nearest(jnp.asarray(params[CODEBOOK]), directions)
 
   digests = {
     **network.constants.digests,
-    f"{path}/{QUANTIZER}": contract.digest(quantizer),
+    f"{path}/{QUANTIZER}": contract.digest(quantized),
   }
-  params = {_NETWORK: network.constants.params, **quantizer}
+  params = {_NETWORK: network.constants.params, **quantized}
   return Tokenizer(num_tokens, contract.Constants(params, digests), tokens)
 
 

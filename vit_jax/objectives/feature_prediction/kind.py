@@ -5,43 +5,22 @@ from typing import TYPE_CHECKING, Any
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
-from vit_jax.errors import UserError
-from vit_jax.objectives import encoder_checks, frozen_path, mask_checks
+from vit_jax.objectives import encoder_checks, feature_teacher, mask_checks
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
 
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
-TEACHER = "config.objective.teacher"
 # Parameters in addition to the network's.
 MASK_TOKEN, HEAD = "mask_token", "patch_head"
 
 
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
-  encoder_checks.check(config)
-  encoder_checks.check_start(config)
-  model, objective = config.model, config.objective
-  if model.norm_after_pool:
-    raise UserError(
-      "config.model.norm_after_pool = True has no norm of the tokens that"
-      ' objective "feature_prediction" predicts from; set it for fine-tuning'
-      " alone."
-    )
+  encoder_checks.check_patch_learning(config)
   mask_checks.check(config)
-  if objective.teacher is not None:
-    frozen_path.check_patches(TEACHER, objective.teacher)
-
-
-def check_files(config: schema.Config) -> None:
-  """Raises UserError for a teacher that cannot be learned from."""
-  path = config.objective.teacher
-  if path is None or frozen_path.RANDOM.fullmatch(path):
-    return
-  from vit_jax.objectives import frozen_network
-
-  frozen_network.check_patches(TEACHER, path, config.model)
+  feature_teacher.check(config)
 
 
 def build(
@@ -52,21 +31,10 @@ def build(
   Raises:
     UserError: There is no teacher, or it does not have the student's patches.
   """
-  from vit_jax.objectives import frozen_network
   from vit_jax.objectives.feature_prediction import objective
 
   del facts, total_steps
-  path = config.objective.teacher
-  if path is None:
-    raise UserError(
-      f'{TEACHER} is not set, and objective "feature_prediction" learns from'
-      " the features of a teacher; name a checkpoint of any form, or 'random'"
-      " for a network with random parameters, to try things out."
-    )
-  teacher = frozen_network.read_patches(
-    TEACHER, path, config.model, projected=_is_projected(config)
-  )
-  return objective.feature_prediction(config, teacher)
+  return objective.feature_prediction(config, feature_teacher.read(config))
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
@@ -80,21 +48,10 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
     num_classes=None,
     read_patches=config.objective.masked_patches,
   )
-  path = config.objective.teacher
-  if path is None:
-    return flops
-  from vit_jax.objectives import frozen_network
-
-  wanted, taught = frozen_network.patches_cost(
-    TEACHER, path, config.model, projected=_is_projected(config)
-  )
+  wanted, taught = feature_teacher.cost(config) or (0, 0)
   width = registry.FAMILIES.get(config.model.name).size(config.model).width
   flops += 2 * width * wanted * config.objective.masked_patches
   return flops + taught // 3
-
-
-def _is_projected(config: schema.Config) -> bool:
-  return config.objective.teacher_features == "projected"
 
 
 def describe(config: schema.Config) -> dict[str, str]:
@@ -105,7 +62,7 @@ def describe(config: schema.Config) -> dict[str, str]:
       f"prediction of a teacher's features of {objective.masked_patches}"
       " masked patches"
     ),
-    "teacher": objective.teacher or "none yet",
+    **feature_teacher.describe(config),
   }
 
 
@@ -122,7 +79,7 @@ KIND = ObjectiveKind(
   forward_flops=forward_flops,
   describe=describe,
   check=check,
-  check_files=check_files,
+  check_files=feature_teacher.check_files,
   exported=exported,
   # The 2 x 2 patches of a small network.
   small={"teacher": "random", "masked_patches": 2, "smallest_block": 1},

@@ -18,14 +18,8 @@ MLP_RATIO = 4
 
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
-  encoder_checks.check(config)
-  encoder_checks.check_start(config)
+  encoder_checks.check_patch_learning(config)
   model, objective = config.model, config.objective
-  if model.norm_after_pool:
-    raise UserError(
-      "config.model.norm_after_pool = True has no norm of the tokens that"
-      ' objective "mae" decodes; set it for fine-tuning alone.'
-    )
   if model.pos_embedding_at != "stem" or model.pos_embedding == "relative":
     raise UserError(
       f"config.model.pos_embedding = {model.pos_embedding!r} at"

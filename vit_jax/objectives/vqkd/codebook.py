@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from vit_jax.objectives.beit import vqkd
+from vit_jax.objectives.vqkd import quantizer
 
 _PASSES = 10  # Of k-means.
 
@@ -31,7 +31,7 @@ def start(
   )
 
   def one_pass(_, codes):
-    counts, sums = assigned(vqkd.nearest(codes, x), x, count)
+    counts, sums = assigned(quantizer.nearest(codes, x), x, count)
     return _moved(codes, counts, sums)
 
   return jax.lax.fori_loop(0, _PASSES, one_pass, rows[chosen])
@@ -62,9 +62,9 @@ def updated(
     momentum: Fraction of a code that is kept.
   """
   wanted = _moved(codes, counts, sums)
-  return vqkd.unit(momentum * codes + (1 - momentum) * wanted)
+  return quantizer.unit(momentum * codes + (1 - momentum) * wanted)
 
 
 def _moved(codes, counts, sums):
   """Directions of the sums; a code without vectors stays where it is."""
-  return jnp.where(counts[:, None] > 0, vqkd.unit(sums), codes)
+  return jnp.where(counts[:, None] > 0, quantizer.unit(sums), codes)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
-from vit_jax.errors import UserError
-from vit_jax.objectives import encoder_checks, frozen_path
+from vit_jax.objectives import encoder_checks, feature_teacher
 from vit_jax.objectives.kind import ObjectiveKind
 from vit_jax.paper import cost
 from vit_jax.weights.spellings.vit.vqkd import QUANTIZER
@@ -15,7 +14,6 @@ from vit_jax.weights.spellings.vit.vqkd import QUANTIZER
 if TYPE_CHECKING:
   from vit_jax.objectives.contract import Objective
 
-TEACHER = "config.objective.teacher"
 DECODER = "decoder"  # Parameters in addition to the network's and `QUANTIZER`.
 # Share of the codes that a batch can use below which it uses few.
 _FEW = 0.05
@@ -23,25 +21,8 @@ _FEW = 0.05
 
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
-  encoder_checks.check(config)
-  encoder_checks.check_start(config)
-  if config.model.norm_after_pool:
-    raise UserError(
-      "config.model.norm_after_pool = True has no norm of the patches that"
-      ' objective "vqkd" quantises; leave it at False.'
-    )
-  if config.objective.teacher is not None:
-    frozen_path.check_patches(TEACHER, config.objective.teacher)
-
-
-def check_files(config: schema.Config) -> None:
-  """Raises UserError for a teacher that cannot be learned from."""
-  path = config.objective.teacher
-  if path is None or frozen_path.RANDOM.fullmatch(path):
-    return
-  from vit_jax.objectives import frozen_network
-
-  frozen_network.check_patches(TEACHER, path, config.model)
+  encoder_checks.check_patch_learning(config)
+  feature_teacher.check(config)
 
 
 def build(
@@ -52,21 +33,10 @@ def build(
   Raises:
     UserError: There is no teacher, or it does not have the encoder's patches.
   """
-  from vit_jax.objectives import frozen_network
   from vit_jax.objectives.vqkd import objective
 
   del facts, total_steps
-  path = config.objective.teacher
-  if path is None:
-    raise UserError(
-      f'{TEACHER} is not set, and objective "vqkd" reconstructs the features of'
-      " a teacher; name a checkpoint of any form, or 'random' for a network"
-      " with random parameters, to try things out."
-    )
-  teacher = frozen_network.read_patches(
-    TEACHER, path, config.model, projected=_is_projected(config)
-  )
-  return objective.quantized_distillation(config, teacher)
+  return objective.quantized_distillation(config, feature_teacher.read(config))
 
 
 def forward_flops(config: schema.Config, num_classes: int | None) -> int:
@@ -84,20 +54,10 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   decoder = model.updated(depth=objective.decoder_depth)
   flops = cost.trained_flops(model, num_classes=None, read_patches=patches)
   flops += family.layer_flops(decoder, patches + 1)
-  wanted, taught = width, 0
-  if objective.teacher is not None:
-    from vit_jax.objectives import frozen_network
-
-    wanted, taught = frozen_network.patches_cost(
-      TEACHER, objective.teacher, model, projected=_is_projected(config)
-    )
+  wanted, taught = feature_teacher.cost(config) or (width, 0)
   dense = width * (width + codes) + codes * width + width * (width + wanted)
   distances = objective.tokens * codes
   return flops + 2 * patches * dense + (taught + 2 * patches * distances) // 3
-
-
-def _is_projected(config: schema.Config) -> bool:
-  return config.objective.teacher_features == "projected"
 
 
 def describe(config: schema.Config) -> dict[str, str]:
@@ -108,7 +68,7 @@ def describe(config: schema.Config) -> dict[str, str]:
       f"VQ-KD, {objective.tokens} codes of width {objective.code_width}, a"
       f" decoder of {objective.decoder_depth} layers"
     ),
-    "teacher": objective.teacher or "none yet",
+    **feature_teacher.describe(config),
   }
 
 
@@ -144,7 +104,7 @@ KIND = ObjectiveKind(
   forward_flops=forward_flops,
   describe=describe,
   check=check,
-  check_files=check_files,
+  check_files=feature_teacher.check_files,
   # The codes start from the first batch as a whole.
   decomposes=lambda config: False,
   exported=exported,

@@ -20,10 +20,10 @@ from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models import features
 from vit_jax.objectives import contract
-from vit_jax.objectives.beit import start, vqkd
+from vit_jax.objectives.beit import start
 from vit_jax.objectives.feature_prediction.objective import cosine
 from vit_jax.objectives.frozen_network import FrozenNetwork
-from vit_jax.objectives.vqkd import codebook, decoder, kind
+from vit_jax.objectives.vqkd import codebook, decoder, kind, quantizer
 from vit_jax.weights.spellings.vit.vqkd import CODEBOOK, QUANTIZER
 
 
@@ -94,14 +94,14 @@ def quantized_distillation(
       rngs={"dropout": rngs("dropout")},
       method=_encoded,
     )
-    x = vqkd.directions(params[QUANTIZER], patches.astype(jnp.float32))
+    x = quantizer.directions(params[QUANTIZER], patches.astype(jnp.float32))
     fixed = jax.lax.stop_gradient(x)
     codes = jax.lax.cond(
       objective_state["started"] > 0,
       lambda: objective_state[CODEBOOK],
       lambda: codebook.start(rngs("codes"), fixed, count),
     )
-    tokens = vqkd.nearest(codes, fixed)
+    tokens = quantizer.nearest(codes, fixed)
     chosen = jnp.take(codes, tokens, axis=0)
     quantization = jnp.mean(jnp.square(chosen - x))
     predicted = decode.apply(

@@ -1,4 +1,4 @@
-"""The tokenizer of BEiT v2: modeling_vqkd.py in microsoft/unilm, beit2.
+"""The quantizer of VQ-KD: modeling_vqkd.py in microsoft/unilm, beit2.
 
 A patch's feature passes two layers with a tanh between. Its token is the code
 nearest to the result, whose length is set to 1.
