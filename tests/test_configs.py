@@ -911,6 +911,11 @@ def test_deits_are_trained_as_published(
   assert objective.erase_probability == (0.0 if is_third else 0.25)
   assert config.train.repeats == (3 if of_scratch or not is_third else 1)
   assert (config.init_from is None) == (epochs >= 90)
+  if "val" in config.evals:
+    # --eval-crop-ratio is 0.875 by default and 1.0 in DeiT III's commands.
+    scale = re.search(r"scale=([\d.]+)", config.evals["val"].preprocess)[1]
+    whole = int(size / (1.0 if is_third else 0.875))
+    assert int(float(scale) * size) == whole
 
 
 @pytest.mark.parametrize(

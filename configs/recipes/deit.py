@@ -66,7 +66,7 @@ def deit(
   if phase == "pretrain":
     pretrain(config)
   elif phase == "finetune384":
-    _start(config, 384, crop=1.0)
+    _start(config, 384)
     config.total_epochs = 30.0
     config.train.batch_size = _FINETUNING_BATCH
     config.optimizer.weight_decay = 1e-8
@@ -165,7 +165,7 @@ def deit3(model: str, *, phase: str) -> ml_collections.ConfigDict:
     config.optimizer.weight_decay = 0.02
     _twenty_one_thousand(config, model, is_first=phase == "i21k")
   else:
-    _start(config, 384 if phase == "finetune384" else 224, crop=1.0)
+    _start(config, 384 if phase == "finetune384" else 224)
     config.total_epochs = 20.0
     config.train.update(
       batch_size=512, preprocess=f"decode|{_CROP}|{_RANDAUG}|flip_lr"
@@ -195,13 +195,10 @@ def _base(
   return config
 
 
-def _start(
-  config: ml_collections.ConfigDict, image_size: int, crop: float
-) -> None:
+def _start(config: ml_collections.ConfigDict, image_size: int) -> None:
   """Makes a phase of one that starts from another's checkpoint."""
   config.init_from = "runs/pretrain"
   config.model.image_size = image_size
-  config.evals.val.preprocess = torchvision_eval.ops(1 / crop)
 
 
 def _twenty_one_thousand(
@@ -214,7 +211,7 @@ def _twenty_one_thousand(
     config.total_epochs = 90.0 if model == "H" else 240.0
     config.schedule.base_lr = 1e-3
     return
-  _start(config, 224, crop=1.0)
+  _start(config, 224)
   config.total_epochs = 50.0
   config.schedule.base_lr = 3e-4
 
