@@ -7,8 +7,9 @@ sees only the models. Tags in the descriptions: [P] the ViT paper
 google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
 facebookresearch/deit, [timm] huggingface/pytorch-image-models,
 [CLIP] openai/CLIP, [SigLIP] arXiv 2303.15343, [MAE] facebookresearch/mae,
-[DV2] facebookresearch/dinov2, [EVA] baaivision/EVA, [BEiT] and [BEiT2]
-microsoft/unilm/beit and beit2, [LiT] arXiv 2111.07991.
+[DV2] facebookresearch/dinov2, [DV3] facebookresearch/dinov3, [EVA]
+baaivision/EVA, [BEiT] and [BEiT2] microsoft/unilm/beit and beit2, [LiT] arXiv
+2111.07991.
 """
 
 import math
@@ -441,6 +442,11 @@ class DINOv2(DINO):
   name: Literal["dinov2"] = key("dinov2", "DINOv2.")
   centering: Literal["mean", "sinkhorn"] = key(
     "sinkhorn", "As in DINO; the released networks were trained with sinkhorn."
+  )
+  weight_norm: bool = key(
+    True,
+    "Parametrise prototypes as directions, with lengths unless"
+    " `unit_prototypes`; False: as rows of a linear layer, as in [DV3].",
   )
   separate_patch_head: bool = key(
     True, "Use a separate head for masked patches. [DV2]"

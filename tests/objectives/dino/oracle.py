@@ -5,7 +5,7 @@ import numpy as np
 from scipy import special
 
 
-def similarities(params, features):
+def similarities(params, features, weight_norm=True):
   """Of features with each prototype, float64."""
   layers = jax.tree.map(np.float64, params)
   x = np.asarray(features, np.float64)
@@ -15,6 +15,8 @@ def similarities(params, features):
   x = x @ layers["Dense_2"]["kernel"] + layers["Dense_2"]["bias"]
   x = x / np.linalg.norm(x, axis=-1, keepdims=True)
   rows = layers["prototypes"]["kernel"]
+  if not weight_norm:  # nn.Linear(bottleneck, prototypes, bias=False)
+    return x @ rows.T
   rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
   if "length" in layers["prototypes"]:
     rows = rows * layers["prototypes"]["length"]

@@ -109,10 +109,20 @@ def entropy_of_neighbours(rows):
   return total / len(rows)
 
 
-@pytest.mark.parametrize("separate", [True, False])
-@pytest.mark.parametrize("centering", ["mean", "sinkhorn"])
-def test_the_loss_is_the_released_codes(separate, centering):
+@pytest.mark.parametrize(
+  ("separate", "centering", "weight_norm"),
+  [
+    (True, "mean", True),
+    (True, "sinkhorn", True),
+    (False, "mean", True),
+    (False, "sinkhorn", True),
+    (True, "sinkhorn", False),
+  ],
+)
+def test_the_loss_is_the_released_codes(separate, centering, weight_norm):
   settings = config(
+    objective__unit_prototypes=weight_norm,
+    objective__weight_norm=weight_norm,
     objective__separate_patch_head=separate,
     objective__centering=centering,
     objective__patch_weight=0.7,
@@ -131,16 +141,18 @@ def test_the_loss_is_the_released_codes(separate, centering):
   local, _ = tokens(settings, params, crops["local"])
   taught, taught_patches = tokens(settings, state["teacher"], crops["global"])
 
+  similarities = functools.partial(oracle.similarities, weight_norm=weight_norm)
+
   def probabilities(logits, center):
     flat = logits.reshape(-1, 24)
     if centering == "sinkhorn":
       return oracle.sinkhorn(flat, 0.06).reshape(logits.shape)
     return special.softmax((logits - np.asarray(center)) / 0.06, axis=-1)
 
-  given = oracle.similarities(state["teacher"]["dino_head"], taught)
+  given = similarities(state["teacher"]["dino_head"], taught)
   wanted = probabilities(given, state["center"])
   every = np.concatenate([seen, local], axis=1)
-  logs = oracle.similarities(params["dino_head"], every) / 0.1
+  logs = similarities(params["dino_head"], every) / 0.1
   logs = special.log_softmax(logs, axis=-1)
   terms = [
     -(wanted[:, g] * logs[:, v]).sum(axis=-1).mean()
@@ -149,9 +161,9 @@ def test_the_loss_is_the_released_codes(separate, centering):
     if g != v
   ]
   name = "ibot_head" if separate else "dino_head"
-  given = oracle.similarities(state["teacher"][name], taught_patches[mask])
+  given = similarities(state["teacher"][name], taught_patches[mask])
   wanted = probabilities(given, state["patch_center"])
-  logs = oracle.similarities(params[name], patches[mask]) / 0.1
+  logs = similarities(params[name], patches[mask]) / 0.1
   by_patch = -(wanted * special.log_softmax(logs, axis=-1)).sum(axis=-1)
   of_crop = np.broadcast_to(mask.sum(axis=2)[:, :, None], mask.shape)[mask]
   of_patches = (by_patch / of_crop).sum() / 16
@@ -190,6 +202,21 @@ def test_the_loss_is_the_released_codes(separate, centering):
   np.testing.assert_allclose(
     aux["patch_center"], given.mean(axis=0), rtol=1e-4, atol=1e-5
   )
+
+
+def test_rows_of_a_linear_layer_start_like_the_heads_other_layers():
+  """DINOv3's dino_head.py: all from N(0, 0.02^2), nothing of unit length."""
+  settings = config(
+    objective__weight_norm=False,
+    objective__unit_prototypes=False,
+    objective__prototypes=4096,
+  )
+  params, _ = jax.jit(objective_of(settings).init)(jax.random.key(0))
+  for head in ("dino_head", "ibot_head"):
+    assert list(params[head]["prototypes"]) == ["kernel"]
+    rows = np.asarray(params[head]["prototypes"]["kernel"])
+    assert abs(rows.mean()) < 1e-3
+    np.testing.assert_allclose(rows.std(), 0.02, rtol=0.03)
 
 
 def test_where_nothing_is_masked_patches_have_no_health():
@@ -275,6 +302,7 @@ def test_the_teachers_network_is_exported():
     ({"objective__mask_ratio": (0.5, 0.1)}, ["mask_ratio = (0.5, 0.1)"]),
     ({"objective__mask_ratio": (0.1, 0.2)}, ["at most 3 of 16", "placed"]),
     ({"objective__group": 1}, ["group = 1", "no neighbour"]),
+    ({"objective__weight_norm": False}, ["unit_prototypes = True", "lengths"]),
     (
       {"objective__prototypes": 66, "mesh__fsdp": 4},
       ["prototypes = 66", "mesh.fsdp = 4 devices"],

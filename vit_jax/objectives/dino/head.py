@@ -24,6 +24,7 @@ class Head(nn.Module):
       is learned.
     dtype: Compute dtype.
     num_layers: Layers of the MLP.
+    weight_norm: False for prototypes that are rows of a linear layer.
   """
 
   num_prototypes: int
@@ -32,6 +33,7 @@ class Head(nn.Module):
   unit_prototypes: bool = True
   dtype: str = "float32"
   num_layers: int = 3
+  weight_norm: bool = True
 
   @nn.compact
   def __call__(
@@ -52,28 +54,33 @@ class Head(nn.Module):
       self.num_prototypes,
       self.bottleneck,
       self.unit_prototypes,
+      self.weight_norm,
       name="prototypes",
     )()
 
 
 class Prototypes(nn.Module):
-  """Directions, and lengths if they are learned.
+  """Directions, and lengths if they are learned; or rows of a linear layer.
 
-  They are initialised as torch's Linear, because the released layer is created
-  after the others are initialised.
+  Directions are initialised as torch's Linear, because the released layer is
+  created after the others are initialised; DINOv3's rows are as its others.
   """
 
   num_prototypes: int
   width: int
   unit: bool
+  weight_norm: bool = True
 
   @nn.compact
   def __call__(self) -> Float[Array, "k e"]:
+    shape = (self.num_prototypes, self.width)
+    if not self.weight_norm:
+      return self.param("kernel", nn.initializers.normal(0.02), shape)
     bound = 1 / math.sqrt(self.width)
     kernel = self.param(
       "kernel",
       lambda rng, shape: nn.initializers.uniform(2 * bound)(rng, shape) - bound,
-      (self.num_prototypes, self.width),
+      shape,
     )
     rows = unit(kernel)
     if self.unit:

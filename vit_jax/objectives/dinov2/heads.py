@@ -39,6 +39,7 @@ class Learner(NamedTuple):
         bottleneck,
         objective.unit_prototypes,
         dtype,
+        weight_norm=objective.weight_norm,
       )
 
     images = head(objective.bottleneck)

@@ -33,6 +33,12 @@ def check(config: schema.Config) -> None:
       f" {model.norm_after_pool} has no normalised class token and patches,"
       ' which objective "dinov2" compares; use "cls" and False.'
     )
+  if objective.unit_prototypes and not objective.weight_norm:
+    raise UserError(
+      "config.objective.unit_prototypes = True fixes the lengths of prototypes,"
+      " which weight_norm = False does not separate from their directions; set"
+      " one of the two the other way."
+    )
   low, high = objective.mask_ratio
   if low > high:
     raise UserError(
