@@ -1070,10 +1070,42 @@ def test_dinov2_is_trained_as_released(
     assert found + (37**2 - 16**2) * 1536 == 1_136_479_232
 
 
-@pytest.mark.parametrize("model", ["L/16", "g/14"])
-def test_dinov2_shrinks_to_a_grid_with_room_for_blocks(model):
-  config = load(file("dinov2"), f"model={model},smoke")
-  side, patch = config.model.image_size, int(model.partition("/")[2])
+def test_dinov3_differs_from_dinov2_on_imagenet_as_released():
+  """vitl_im1k_lin834.yaml, vision_transformer.py and dino_head.py of dinov3."""
+  config = load(file("dinov2"), "model=L/16,recipe=dinov3")
+  before = load(file("dinov2"), "model=L/16")
+  checks.check(config)
+  for section in ("optimizer", "schedule", "train", "evals", "checkpoint"):
+    assert getattr(config, section) == getattr(before, section)
+  assert config.total_steps == before.total_steps
+  model, objective = config.model, config.objective
+  assert model == before.model.updated(
+    pos_embedding="none",
+    rope=True,
+    rope_base=100.0,
+    rope_coordinates="unit",
+    weight_init="deit",
+  )
+  assert objective.separate_patch_head and objective.centering == "sinkhorn"
+  assert (objective.bottleneck, objective.patch_bottleneck) == (256, 256)
+  assert not (objective.weight_norm or objective.unit_prototypes)
+  assert objective.model_copy(
+    update={
+      "separate_patch_head": False,
+      "centering": "mean",
+      "weight_norm": True,
+    }
+  ) == (before.objective)
+  with pytest.raises(UserError, match="recipe=dinov3.*model=L/14.*L/16"):
+    load(file("dinov2"), "model=L/14,recipe=dinov3")
+
+
+@pytest.mark.parametrize(
+  "arguments", ["model=L/16", "model=L/16,recipe=dinov3", "model=g/14"]
+)
+def test_dinov2_shrinks_to_a_grid_with_room_for_blocks(arguments):
+  config = load(file("dinov2"), f"{arguments},smoke")
+  side, patch = config.model.image_size, 14 if "g/14" in arguments else 16
   assert side // patch == 4 and config.objective.mask_ratio == (0.1, 0.5)
   assert f"size={side}," in config.train.dataset
 
