@@ -61,6 +61,36 @@ def test_names_of_the_authors_give_what_their_networks_give(name):
     assert relative_error(outs, wanted[f"outputs{suffix}"]) < 1e-5
 
 
+def read_without_top(name):
+  """The network, its parameters and the notes of a file that ends early."""
+  record = ORIGINAL.get("convnext")
+  found = {
+    tensor: array
+    for tensor, array in load_file(GOLDEN / name / tensors.FILE).items()
+    if not tensor.startswith(("norm.", "head."))
+  }
+  notes = []
+  prepared = record.prepare(found, name, notes)
+  said = record.said(found, name, notes)
+  model, params, _ = names.read(name, prepared, record.names, said)
+  return model, params, notes
+
+
+def test_a_masked_autoencoder_has_a_last_norm_of_ones_and_zeros():
+  """FCMAE's files end with the last stage; PyTorch starts norms like this."""
+  model, params, notes = read_without_top("original_convnextv2")
+  assert model.num_classes is None
+  width = sizes.convnext(model).widths[-1]
+  np.testing.assert_array_equal(params["norm"]["scale"], np.ones(width))
+  np.testing.assert_array_equal(params["norm"]["bias"], np.zeros(width))
+  assert "neither a last norm nor a head" in " ".join(notes)
+
+
+def test_a_last_norm_that_version_1_lacks_is_not_invented():
+  with pytest.raises(UserError, match="norm.weight *not there"):
+    read_without_top("original_convnext")
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_form_and_sizes_are_told(name):
   weights = files.read(str(GOLDEN / name))

@@ -1,7 +1,11 @@
 """The authors' own checkpoints: facebookresearch/ConvNeXt and ConvNeXt-V2."""
 
+import re
 from typing import Any
 
+import numpy as np
+
+from vit_jax.models.convnext import sizes
 from vit_jax.weights.spellings.contract import Original
 from vit_jax.weights.spellings.convnext import torch
 from vit_jax.weights.spellings.names import Tensors
@@ -22,15 +26,27 @@ _NAMES = torch.names(
   norm="norm",
   head="head",
 )
+_GRN = re.compile(r"stages\.\d+\.0\.grn\.gamma")  # Of a stage's first block.
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """Removes axes of length 1 from vectors that are stored like maps."""
-  del path, notes
-  return {
+  """Adds the norm that FCMAE's files lack, and removes axes of length 1."""
+  del path
+  prepared = {
     name: tensor.reshape(-1) if ".grn." in name else tensor
     for name, tensor in tensors.items()
   }
+  grns = sorted(filter(_GRN.fullmatch, tensors))
+  tops = [name for name in tensors if name.startswith(("norm.", "head."))]
+  if grns and not tops:
+    width = tensors[grns[-1]].size // sizes.EXPANSION
+    prepared["norm.weight"] = np.ones(width, np.float32)
+    prepared["norm.bias"] = np.zeros(width, np.float32)
+    notes.append(
+      "There is neither a last norm nor a head, as in masked autoencoders"
+      " (FCMAE), so the last norm has scales of 1 and biases of 0."
+    )
+  return prepared
 
 
 def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
