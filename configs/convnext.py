@@ -1,8 +1,10 @@
-"""ConvNeXt by its authors' recipes (arXiv 2201.03545).
+"""ConvNeXt and ConvNeXt V2 by their authors' recipes (2201.03545, 2301.00808).
 
   --config=configs/convnext.py:model=ConvNeXt-T
   --config=configs/convnext.py:model=ConvNeXt-B,phase=finetune384 \\
       --config.init_from=runs/convnext_b
+  --config=configs/convnext.py:model=ConvNeXtV2-B,phase=labels22k \\
+      --config.init_from=convnextv2_base_1k_224_fcmae.pt
 
 Phases: `pretrain`, 300 epochs of ImageNet (T, S, B, L); `finetune384`, then 30
 epochs at 384 pixels (B, L); `pretrain22k`, 90 epochs of ImageNet-21k (B, L,
@@ -10,9 +12,17 @@ XL); `finetune22k`, then 30 epochs of ImageNet, at 224 pixels or with
 `image_size=384`. The published accuracies of `pretrain` are those of the moving
 average of the parameters.
 
-Numbers are those of the commands in facebookresearch/ConvNeXt, TRAINING.md. Its
-networks were trained in float32 or with automatic mixed precision; here matrix
-products are in bfloat16.
+Phases of ConvNeXt V2 (nano, T, B, L, H): `labels22k`, 90 epochs of ImageNet-21k
+from a published network that was trained as a masked autoencoder (FCMAE), of
+which there is no training here; `finetune22k`, then 30 epochs of ImageNet for
+B, L and H, and 90 for nano and T, at 224 pixels or with `image_size=384`; for
+H, at 384 or with `image_size=512`.
+
+Numbers are those of the commands in facebookresearch/ConvNeXt, TRAINING.md, and
+for ConvNeXt V2 those of its paper's Tables 12 and 13, whose learning rates are
+for 256 images, as in main_finetune.py of facebookresearch/ConvNeXt-V2; random
+erasing is that script's default. The networks were trained in float32 or with
+automatic mixed precision; here matrix products are in bfloat16.
 """
 
 import dataclasses
@@ -23,11 +33,13 @@ from vit_jax.config import arguments, names, smoke
 from vit_jax.config.defaults import default_config, default_eval
 from vit_jax.configs.recipes import torchvision_eval
 from vit_jax.errors import UserError
+from vit_jax.models.convnext import sizes
+from vit_jax.models.convnext.section import ConvNeXtModel
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-  """A run of the recipe.
+  """A run of the recipe, for the models in `rates`.
 
   Attributes:
     rates: Model -> rate of stochastic depth.
@@ -39,6 +51,7 @@ class Phase:
     batch_size: Images of an update.
     weight_decay: Multiplied by the learning rate.
     layer_decay: Factor on the rate from a layer to that below; None: none.
+    by_block: True if each block is a layer, False if three are one.
     mixes: True with mixup and CutMix.
     keeps_head: False starts a new head instead of that of `init_from`.
     averaged: Models of which the running average is evaluated.
@@ -53,6 +66,7 @@ class Phase:
   batch_size: int = 512
   weight_decay: float = 1e-8
   layer_decay: float | None = None
+  by_block: bool = False
   mixes: bool = False
   keeps_head: bool = False
   averaged: tuple[str, ...] = ()
@@ -60,6 +74,9 @@ class Phase:
 
 _T, _S, _B, _L, _XL = (
   f"ConvNeXt-{name}" for name in ("T", "S", "B", "L", "XL")
+)
+_N2, _T2, _B2, _L2, _H2 = (
+  f"ConvNeXtV2-{name}" for name in ("nano", "T", "B", "L", "H")
 )
 _PRETRAIN = Phase(
   rates={_T: 0.1, _S: 0.4, _B: 0.5, _L: 0.5},
@@ -71,24 +88,50 @@ _PRETRAIN = Phase(
   mixes=True,
   averaged=(_T, _S, _B, _L),
 )
+_PRETRAIN_22K = dataclasses.replace(
+  _PRETRAIN,
+  rates={_B: 0.1, _L: 0.1, _XL: 0.2},
+  dataset="imagenet21k",
+  epochs=90,
+  warmup=5,
+  averaged=(),
+)
+# Table 12 of the paper of ConvNeXt V2: as pre-training, with a layer decay. In
+# groups of three blocks for B and L, and by single blocks for others (A.1).
+_LABELS_22K = dataclasses.replace(
+  _PRETRAIN_22K, rates={_B2: 0.1, _L2: 0.1}, layer_decay=0.8
+)
+# Phase -> its runs, for different models.
 PHASES = {
-  "pretrain": _PRETRAIN,
-  "finetune384": Phase(
-    rates={_B: 0.8, _L: 0.95},
-    image_size=384,
-    layer_decay=0.7,
-    keeps_head=True,
+  "pretrain": (_PRETRAIN,),
+  "finetune384": (
+    Phase(
+      rates={_B: 0.8, _L: 0.95},
+      image_size=384,
+      layer_decay=0.7,
+      keeps_head=True,
+    ),
   ),
-  "pretrain22k": dataclasses.replace(
-    _PRETRAIN,
-    rates={_B: 0.1, _L: 0.1, _XL: 0.2},
-    dataset="imagenet21k",
-    epochs=90,
-    warmup=5,
-    averaged=(),
+  "pretrain22k": (_PRETRAIN_22K,),
+  "labels22k": (
+    dataclasses.replace(
+      _LABELS_22K, rates={_N2: 0.0, _T2: 0.0}, layer_decay=0.9, by_block=True
+    ),
+    _LABELS_22K,
+    dataclasses.replace(_LABELS_22K, rates={_H2: 0.3}, by_block=True),
   ),
-  "finetune22k": Phase(
-    rates={_B: 0.2, _L: 0.3, _XL: 0.4}, layer_decay=0.8, averaged=(_XL,)
+  "finetune22k": (
+    Phase(rates={_B: 0.2, _L: 0.3, _XL: 0.4}, layer_decay=0.8, averaged=(_XL,)),
+    # Table 13 of the paper of ConvNeXt V2.
+    Phase(
+      rates={_N2: 0.1, _T2: 0.1},
+      epochs=90,
+      layer_decay=0.9,
+      by_block=True,
+      averaged=(_N2, _T2),
+    ),
+    Phase(rates={_B2: 0.2, _L2: 0.3}, layer_decay=0.8, averaged=(_B2, _L2)),
+    Phase(rates={_H2: 0.5}, image_size=384, layer_decay=0.85, by_block=True),
   ),
 }
 # From this side in pixels on, the whole image is resized to a square.
@@ -98,18 +141,45 @@ _SQUASHED = 384
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(args, model=_T, phase="pretrain", image_size=0)
   arguments.check_choice("phase", args.phase, PHASES)
-  phase = PHASES[args.phase]
-  if args.model not in phase.rates:
+  runs = {model: run for run in PHASES[args.phase] for model in run.rates}
+  if args.model not in runs:
     raise UserError(
       f"Config argument model = {args.model!r} has no published recipe for"
-      f" phase={args.phase}; it is for {', '.join(phase.rates)}."
+      f" phase={args.phase}; it is for {', '.join(runs)}."
     )
+  phase = runs[args.model]
   config = _config(args.model, phase, args.image_size or phase.image_size)
-  if args.phase.startswith("finetune"):
+  if not args.phase.startswith("pretrain"):
     # Default, relative to the directory of the command.
     config.init_from = f"runs/{args.model}"
     config.init_without = () if phase.keeps_head else ("head/.*",)
-  return smoke.shrink(config) if args.smoke else config
+  if args.smoke:
+    smoke.shrink(config)
+  if phase.by_block:
+    config.optimizer.layer_decay = None
+    config.optimizer.lr_multipliers = _decay_by_block(
+      config.model, phase.layer_decay
+    )
+  return config
+
+
+def _decay_by_block(
+  model: ml_collections.ConfigDict, decay: float
+) -> tuple[tuple[str, float], ...]:
+  """Factors on rates: `decay` from each block to that below, 1 for the head.
+
+  The downsampling before a stage, and the stem, have the factor of the block
+  above them.
+  """
+  section = ConvNeXtModel(variant=model.variant, depths=model.get("depths"))
+  depths = sizes.convnext(section).depths
+  parts = [
+    f"stage{stage}/block{block:02}" if block > 1 else f"stage{stage}"
+    for stage in range(len(depths), 0, -1)
+    for block in range(depths[stage - 1], 0, -1)
+  ]
+  parts[-1] = "(stem|stage1)"
+  return tuple((f"{part}/.*", decay**n) for n, part in enumerate(parts, 1))
 
 
 def _config(

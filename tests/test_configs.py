@@ -1,15 +1,18 @@
 """Every shipped experiment resolves, shrinks and trains."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
 import re
 import runpy
 
+import jax
+import numpy as np
 import pytest
 
-from vit_jax import checks, durations, records
+from vit_jax import checks, durations, records, registry
 from vit_jax.config import experiment_file, resolve, scalars
 from vit_jax.configs import (
   study_captions,
@@ -17,12 +20,15 @@ from vit_jax.configs import (
   study_selfsupervised,
 )
 from vit_jax.errors import UserError
+from vit_jax.models.convnext import shapes as convnext_shapes
+from vit_jax.models.convnext import sizes as convnext_sizes
 from vit_jax.models.vit import sizes
 from vit_jax.objectives import build as objectives
-from vit_jax.optim import schedules
+from vit_jax.optim import multipliers, schedules
 from vit_jax.paper import cost, vtab
 from vit_jax.train import train
 from vit_jax.training import dry_run
+from vit_jax.weights import flat
 
 FILES = sorted(
   path
@@ -241,11 +247,100 @@ def test_convnexts_are_trained_as_published(
   assert bool(config.init_from) != pretrains
 
 
+# Tables 12 and 13 of arXiv 2301.00808, and the sizes of Table 15: layer decay,
+# rate of stochastic depth, epochs.
+_CONVNEXT_V2 = {
+  "labels22k": {
+    "nano": (0.9, 0.0, 90),
+    "T": (0.9, 0.0, 90),
+    "B": (0.8, 0.1, 90),
+    "L": (0.8, 0.1, 90),
+    "H": (0.8, 0.3, 90),
+  },
+  "finetune22k": {
+    "nano": (0.9, 0.1, 90),
+    "T": (0.9, 0.1, 90),
+    "B": (0.8, 0.2, 30),
+    "L": (0.8, 0.3, 30),
+    "H": (0.85, 0.5, 30),
+  },
+}
+
+
+@pytest.mark.parametrize(
+  "phase, size",
+  [(phase, size) for phase in _CONVNEXT_V2 for size in _CONVNEXT_V2[phase]],
+)
+def test_convnexts_v2_are_trained_as_published(phase, size):
+  """Base rates of 2.5e-4 and 2.5e-5 are for 256 images, main_finetune.py."""
+  decay, rate, epochs = _CONVNEXT_V2[phase][size]
+  config = load(file("convnext"), f"model=ConvNeXtV2-{size},phase={phase}")
+  checks.check(config)
+  on_22k = phase == "labels22k"
+  assert config.train.dataset == ("imagenet21k" if on_22k else "imagenet2012")
+  assert config.train.batch_size == (4096 if on_22k else 512)
+  assert config.total_epochs == epochs
+  schedule = config.schedule
+  base_lr = 2.5e-4 * 4096 / 256 if on_22k else 2.5e-5 * 512 / 256
+  assert schedule.base_lr == pytest.approx(base_lr)
+  assert schedule.warmup_steps == ("5 epochs" if on_22k else 0)
+  assert (schedule.decay, schedule.end_lr) == ("cosine", 1e-6)
+  optimizer = config.optimizer
+  assert (optimizer.name, optimizer.b1, optimizer.b2) == ("adamw", 0.9, 0.999)
+  assert optimizer.weight_decay == (0.05 if on_22k else 1e-8)
+  assert optimizer.grad_clip_norm is None
+  objective = config.objective
+  mixes = (0.8, 1.0) if on_22k else (0, 0)
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == mixes
+  assert (objective.label_smoothing, objective.erase_probability) == (0.1, 0.25)
+  assert "randaug(2, 9, 0.5, True)" in config.train.preprocess
+  averages = not on_22k and size != "H"
+  assert config.ema_decay == (0.9999 if averages else None)
+  model = config.model
+  assert (model.version, model.stochastic_depth_rate) == (2, rate)
+  # H is published at 384 and 512 pixels.
+  assert model.image_size == (384 if size == "H" and not on_22k else 224)
+  assert config.init_from and config.init_without == ("head/.*",)
+  params = {
+    path: jax.ShapeDtypeStruct(shape, np.float32)
+    for path, shape in convnext_shapes.shapes(model, 1000).items()
+  }
+  layer_of = registry.FAMILIES.get("convnext").layer_of
+  factors = multipliers.factors(
+    optimizer, flat.unflatten(params), functools.partial(layer_of, model)
+  )
+  depths = convnext_sizes.VARIANTS[size][0]
+  by_threes = size in "BL"  # A.1: layers of B and L are "group".
+  last = 12 if by_threes else sum(depths)
+  assert factors == pytest.approx(
+    {
+      path: decay ** (last + 1 - _convnext_v2_layer(path, depths, by_threes))
+      for path in params
+    }
+  )
+
+
+def _convnext_v2_layer(path, depths, by_threes):
+  """`layer_decay_type` of facebookresearch/ConvNeXt-V2, optim_factory.py."""
+  part, child, *_ = path.split("/")
+  if part in ("norm", "head"):
+    return 13 if by_threes else sum(depths) + 1
+  stage = 0 if part == "stem" else int(part.removeprefix("stage")) - 1
+  block = int(child[5:]) - 1 if child.startswith("block") else 0
+  if not by_threes:
+    return sum(depths[:stage]) + block + 1
+  if part == "stem":
+    return 0
+  return {0: 1, 1: 2, 2: 3 + block // 3, 3: 12}[stage]
+
+
 def test_convnexts_without_a_recipe_are_answered_with_those_that_have_one():
   with pytest.raises(UserError, match="ConvNeXt-T.*ConvNeXt-B, ConvNeXt-L"):
     load(file("convnext"), "phase=finetune384")
   with pytest.raises(UserError, match='Did you mean "pretrain22k"'):
     load(file("convnext"), "phase=pretrain21k")
+  with pytest.raises(UserError, match="V2-atto.*V2-nano, .*V2-H"):
+    load(file("convnext"), "model=ConvNeXtV2-atto,phase=labels22k")
 
 
 def test_every_phase_of_convnexts_shrinks():
@@ -257,6 +352,15 @@ def test_every_phase_of_convnexts_shrinks():
       == load(file("convnext"), f"model=ConvNeXt-B,phase={phase}").optimizer
     )
     assert config.init_from is None
+  for phase in _CONVNEXT_V2:
+    arguments = f"model=ConvNeXtV2-T,phase={phase},smoke"
+    checks.check(load(file("convnext"), arguments))
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_single_blocks_as_layers_trains(tmp_path):
+  arguments = "model=ConvNeXtV2-T,phase=labels22k,smoke"
+  assert train(load(file("convnext"), arguments), str(tmp_path)) == 0
 
 
 @pytest.mark.parametrize(
