@@ -7,19 +7,20 @@
       --config.init_from=convnextv2_base_1k_224_fcmae.pt
 
 Phases: `pretrain`, 300 epochs of ImageNet (T, S, B, L); `finetune384`, then 30
-epochs at 384 pixels (B, L); `pretrain22k`, 90 epochs of ImageNet-21k (B, L,
-XL); `finetune22k`, then 30 epochs of ImageNet, at 224 pixels or with
+epochs at 384 pixels (B, L); `pretrain22k`, 90 epochs of ImageNet-21k (T, S, B,
+L, XL); `finetune22k`, then 30 epochs of ImageNet, at 224 pixels or with
 `image_size=384`. The published accuracies of `pretrain` are those of the moving
 average of the parameters.
 
 Phases of ConvNeXt V2 (nano, T, B, L, H): `labels22k`, 90 epochs of ImageNet-21k
-from a published network that was trained as a masked autoencoder (FCMAE), of
-which there is no training here; `finetune22k`, then 30 epochs of ImageNet for
+from a published masked autoencoder (FCMAE), whose training is left to its
+authors' code; `finetune22k`, then 30 epochs of ImageNet for
 B, L and H, and 90 for nano and T, at 224 pixels or with `image_size=384`; for
 H, at 384 or with `image_size=512`.
 
-Numbers are those of the commands in facebookresearch/ConvNeXt, TRAINING.md, and
-for ConvNeXt V2 those of its paper's Tables 12 and 13, whose learning rates are
+Numbers are those of the commands in facebookresearch/ConvNeXt, TRAINING.md; for
+T and S on ImageNet-21k, which it lacks, of the paper's Tables 5 and 6; and for
+ConvNeXt V2 of its paper's Tables 12 and 13, whose learning rates are
 for 256 images, as in main_finetune.py of facebookresearch/ConvNeXt-V2; random
 erasing is that script's default. The networks were trained in float32 or with
 automatic mixed precision; here matrix products are in bfloat16.
@@ -90,7 +91,7 @@ _PRETRAIN = Phase(
 )
 _PRETRAIN_22K = dataclasses.replace(
   _PRETRAIN,
-  rates={_B: 0.1, _L: 0.1, _XL: 0.2},
+  rates={_T: 0.0, _S: 0.0, _B: 0.1, _L: 0.1, _XL: 0.2},
   dataset="imagenet21k",
   epochs=90,
   warmup=5,
@@ -121,7 +122,11 @@ PHASES = {
     dataclasses.replace(_LABELS_22K, rates={_H2: 0.3}, by_block=True),
   ),
   "finetune22k": (
-    Phase(rates={_B: 0.2, _L: 0.3, _XL: 0.4}, layer_decay=0.8, averaged=(_XL,)),
+    Phase(
+      rates={_T: 0.0, _S: 0.1, _B: 0.2, _L: 0.3, _XL: 0.4},
+      layer_decay=0.8,
+      averaged=(_XL,),
+    ),
     # Table 13 of the paper of ConvNeXt V2.
     Phase(
       rates={_N2: 0.1, _T2: 0.1},

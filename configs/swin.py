@@ -6,11 +6,17 @@
 
 Phases: `pretrain`, 300 epochs of ImageNet (Swin T, S and B at 224 pixels, Swin
 V2 T, S and B at 256); `finetune384`, then 30 epochs at 384 pixels with windows
-of 12 (B); `pretrain22k`, 90 epochs of ImageNet-21k (B, L); `finetune22k`, then
-30 epochs of ImageNet (B, L), at 224 pixels or with `image_size=384`, in windows
-of 12. The head of a published fine-tuning starts from the rows of ImageNet's
-classes in the pre-trained head: `class_map=map22kto1k.txt`, a file in the
-authors' data/, does so here. Without it the head is new.
+of 12 (B); `pretrain22k`, 90 epochs of ImageNet-21k (T, S, B, L); `finetune22k`,
+then 30 epochs of ImageNet, at 224 pixels or, for B and L, with
+`image_size=384`, in windows of 12. The head of a published fine-tuning starts
+from the rows of ImageNet's classes in the pre-trained head:
+`class_map=map22kto1k.txt`, a file in the authors' data/, does so here. Without
+it the head is new.
+
+Swin V2 B and L are pre-trained on ImageNet-21k at 192 pixels in windows of 12
+and fine-tuned at 256 in windows of 16, or with `image_size=384` in windows of
+24. Their position biases keep measuring offsets in windows of the pre-training
+(`model.pretrained_window_sizes`).
 
 Numbers are those of the files in microsoft/Swin-Transformer, config.py and
 configs/, whose learning rates are for 512 images and grow with the batch. Its
@@ -30,7 +36,7 @@ from vit_jax.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-  """A run of the recipe.
+  """A run of the recipe, for the models in `drop_rates`.
 
   Attributes:
     drop_rates: Model -> rate of stochastic depth.
@@ -43,6 +49,8 @@ class Phase:
     batch_size: Images of an update.
     weight_decay: Multiplied by the learning rate.
     keeps_head: False starts a new head instead of that of `init_from`.
+    first_windows: Side of the windows of each stage in the pre-training, to
+      which all windows are in proportion; None: windows do not grow.
   """
 
   drop_rates: dict[str, float]
@@ -55,6 +63,7 @@ class Phase:
   batch_size: int = 1024
   weight_decay: float = 1e-8
   keeps_head: bool = False
+  first_windows: tuple[int, ...] | None = None
 
 
 _T, _S, _B, _L = (f"Swin-{name}" for name in ("T", "S", "B", "L"))
@@ -73,24 +82,44 @@ _PRETRAIN = Phase(
   end_lr=5e-6,
   weight_decay=0.05,
 )
+_PRETRAIN_22K = dataclasses.replace(
+  _PRETRAIN,
+  drop_rates={_T: 0.1, _S: 0.2, _B: 0.2, _L: 0.2},
+  dataset="imagenet21k",
+  epochs=90,
+  warmup=5,
+  base_lr=1.25e-4,
+  end_lr=1.25e-6,
+  batch_size=4096,
+)
+_FINETUNE_22K = Phase(drop_rates=_PRETRAIN_22K.drop_rates)
+# Of Swin V2, to which ImageNet-21k is shown at 192 pixels.
+_SECOND_22K = {
+  "drop_rates": {"SwinV2-B": 0.2, "SwinV2-L": 0.2},
+  "first_windows": (12, 12, 12, 6),
+}
+# Phase -> its runs, for different models.
 PHASES = {
-  "pretrain": _PRETRAIN,
-  "finetune384": Phase(drop_rates={_B: 0.5}, image_size=384, keeps_head=True),
-  "pretrain22k": dataclasses.replace(
-    _PRETRAIN,
-    drop_rates={_B: 0.2, _L: 0.2},
-    dataset="imagenet21k",
-    epochs=90,
-    warmup=5,
-    base_lr=1.25e-4,
-    end_lr=1.25e-6,
-    batch_size=4096,
+  "pretrain": (_PRETRAIN,),
+  "finetune384": (
+    Phase(drop_rates={_B: 0.5}, image_size=384, keeps_head=True),
   ),
-  "finetune22k": Phase(drop_rates={_B: 0.2, _L: 0.2}),
+  "pretrain22k": (
+    _PRETRAIN_22K,
+    dataclasses.replace(
+      _PRETRAIN_22K, **_SECOND_22K, image_size=192, weight_decay=0.1
+    ),
+  ),
+  "finetune22k": (
+    _FINETUNE_22K,
+    dataclasses.replace(_FINETUNE_22K, **_SECOND_22K),
+  ),
 }
 _RATES_ARE_FOR = 512  # Images.
 # At this side in pixels whole images are resized, and windows are of 12.
 _LARGE, _LARGE_WINDOW = 384, 12
+# Windows in proportion: of 12 at 192 pixels, 16 at 256 and 24 at 384.
+_PIXELS_A_PLACE = 16
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
@@ -98,12 +127,13 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     args, model=_T, phase="pretrain", image_size=0, class_map=""
   )
   arguments.check_choice("phase", args.phase, PHASES)
-  phase = PHASES[args.phase]
-  if args.model not in phase.drop_rates:
+  runs = {model: run for run in PHASES[args.phase] for model in run.drop_rates}
+  if args.model not in runs:
     raise UserError(
       f"Config argument model = {args.model!r} has no published recipe for"
-      f" phase={args.phase}; it is for {', '.join(phase.drop_rates)}."
+      f" phase={args.phase}; it is for {', '.join(runs)}."
     )
+  phase = runs[args.model]
   if args.class_map and args.phase != "finetune22k":
     raise UserError(
       f"Config argument class_map = {args.class_map!r} is of"
@@ -134,7 +164,14 @@ def _config(
     normalize="imagenet",
     stochastic_depth_rate=phase.drop_rates[model],
   )
-  if image_size >= _LARGE:
+  if phase.first_windows:
+    config.model.update(
+      window_size=image_size // _PIXELS_A_PLACE,
+      # In pre-training these are its own windows, and the default. Named, they
+      # are compared with those of the next phase.
+      pretrained_window_sizes=phase.first_windows,
+    )
+  elif image_size >= _LARGE:
     config.model.window_size = _LARGE_WINDOW
   config.train.update(
     dataset=phase.dataset,

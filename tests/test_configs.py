@@ -208,6 +208,9 @@ def test_a_pair_that_table_3_has_not_is_refused():
     ("model=ConvNeXt-L", 300, 4e-3, 0.05, 0.5, None, 224),
     ("model=ConvNeXt-B,phase=finetune384", 30, 5e-5, 1e-8, 0.8, 0.7, 384),
     ("model=ConvNeXt-XL,phase=pretrain22k", 90, 4e-3, 0.05, 0.2, None, 224),
+    ("model=ConvNeXt-S,phase=pretrain22k", 90, 4e-3, 0.05, 0.0, None, 224),
+    ("model=ConvNeXt-T,phase=finetune22k", 30, 5e-5, 1e-8, 0.0, 0.8, 224),
+    ("model=ConvNeXt-S,phase=finetune22k", 30, 5e-5, 1e-8, 0.1, 0.8, 224),
     ("model=ConvNeXt-L,phase=finetune22k", 30, 5e-5, 1e-8, 0.3, 0.8, 224),
     (
       "model=ConvNeXt-XL,phase=finetune22k,image_size=384",
@@ -218,7 +221,7 @@ def test_a_pair_that_table_3_has_not_is_refused():
 def test_convnexts_are_trained_as_published(
   arguments, epochs, base_lr, decay, rate, layer_decay, size
 ):
-  """The commands of facebookresearch/ConvNeXt, TRAINING.md."""
+  """The commands of facebookresearch/ConvNeXt, TRAINING.md, and Tables 5, 6."""
   config = load(file("convnext"), arguments)
   checks.check(config)
   pretrains = epochs > 30
@@ -372,10 +375,20 @@ def test_a_smoke_run_of_single_blocks_as_layers_trains(tmp_path):
     ("model=SwinV2-T", 300, 1e-3, 1e-5, 0.05, 0.2, 256, None),
     ("model=Swin-B,phase=finetune384", 30, 4e-5, 4e-7, 1e-8, 0.5, 384, 12),
     ("model=Swin-L,phase=pretrain22k", 90, 1e-3, 1e-5, 0.05, 0.2, 224, None),
+    ("model=Swin-T,phase=pretrain22k", 90, 1e-3, 1e-5, 0.05, 0.1, 224, None),
+    ("model=Swin-S,phase=finetune22k", 30, 4e-5, 4e-7, 1e-8, 0.2, 224, None),
+    ("model=Swin-T,phase=finetune22k", 30, 4e-5, 4e-7, 1e-8, 0.1, 224, None),
+    ("model=SwinV2-B,phase=pretrain22k", 90, 1e-3, 1e-5, 0.1, 0.2, 192, 12),
+    ("model=SwinV2-L,phase=pretrain22k", 90, 1e-3, 1e-5, 0.1, 0.2, 192, 12),
+    ("model=SwinV2-B,phase=finetune22k", 30, 4e-5, 4e-7, 1e-8, 0.2, 256, 16),
     ("model=Swin-L,phase=finetune22k", 30, 4e-5, 4e-7, 1e-8, 0.2, 224, None),
     (
       "model=Swin-B,phase=finetune22k,image_size=384",
       *(30, 4e-5, 4e-7, 1e-8, 0.2, 384, 12),
+    ),
+    (
+      "model=SwinV2-L,phase=finetune22k,image_size=384",
+      *(30, 4e-5, 4e-7, 1e-8, 0.2, 384, 24),
     ),
   ],
 )
@@ -398,6 +411,10 @@ def test_swins_are_trained_as_published(
   model = config.model
   assert (model.stochastic_depth_rate, model.image_size) == (rate, size)
   assert (model.normalize, model.window_size) == ("imagenet", window)
+  # PRETRAINED_WINDOW_SIZES; those of the pre-training are its own.
+  grows = "V2" in arguments and "22k" in arguments
+  first = (12, 12, 12, 6) if grows else None
+  assert model.pretrained_window_sizes == first
   objective = config.objective
   assert (objective.mixup_alpha, objective.cutmix_alpha) == (0.8, 1.0)
   assert objective.label_smoothing == 0.1
@@ -423,6 +440,33 @@ def test_every_phase_of_swins_shrinks():
     config = load(file("swin"), f"model=Swin-B,phase={phase},smoke")
     checks.check(config)
     assert config.init_from is None
+  for phase in ("pretrain22k", "finetune22k"):
+    checks.check(load(file("swin"), f"model=SwinV2-L,phase={phase},smoke"))
+
+
+@pytest.mark.slow
+def test_a_swin_v2_begins_with_the_run_before_it(tmp_path):
+  """Windows grow; the unit of offsets stays, so the networks are compared."""
+  small = {"depths": (1, 1, 2, 1), "num_heads": (1, 1, 2, 4), "width": 4}
+  data = "generated:classes=4,size=192,examples=16"
+
+  def run(arguments, **keys):
+    config = load(file("swin"), f"model=SwinV2-B,{arguments}")
+    model = config.model.updated(**small, dtype="float32")
+    training = {"dataset": data, "batch_size": 16}
+    keys |= {
+      "model": model,
+      "train": config.train.model_copy(update=training),
+      "schedule": config.schedule.model_copy(update={"warmup_steps": 0}),
+      "total_steps": 1,
+      "total_epochs": None,
+      "evals": {},
+    }
+    config = config.model_copy(update=keys)
+    assert train(config, str(tmp_path / arguments)) == 0
+
+  run("phase=pretrain22k")
+  run("phase=finetune22k", init_from=str(tmp_path / "phase=pretrain22k"))
 
 
 def test_swins_start_from_the_rows_of_a_larger_head_if_told_which():
