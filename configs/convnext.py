@@ -1,4 +1,4 @@
-"""ConvNeXt and ConvNeXt V2 by their authors' recipes (2201.03545, 2301.00808).
+"""ConvNeXt and V2 by their authors' recipes (arXiv 2201.03545, 2301.00808).
 
   --config=configs/convnext.py:model=ConvNeXt-T
   --config=configs/convnext.py:model=ConvNeXt-B,phase=finetune384 \\
@@ -14,15 +14,17 @@ average of the parameters.
 
 Phases of ConvNeXt V2 (nano, T, B, L, H): `labels22k`, 90 epochs of ImageNet-21k
 from a published masked autoencoder (FCMAE), whose training is left to its
-authors' code; `finetune22k`, then 30 epochs of ImageNet for
-B, L and H, and 90 for nano and T, at 224 pixels or with `image_size=384`; for
-H, at 384 or with `image_size=512`.
+authors' code; `finetune22k`, then 30 epochs of ImageNet for B, L and H, and 90
+for nano and T, at 224 pixels or with `image_size=384`; for H, at 384 or with
+`image_size=512`.
 
 Numbers are those of the commands in facebookresearch/ConvNeXt, TRAINING.md; for
 T and S on ImageNet-21k, which it lacks, of the paper's Tables 5 and 6; and for
-ConvNeXt V2 of its paper's Tables 12 and 13, whose learning rates are
-for 256 images, as in main_finetune.py of facebookresearch/ConvNeXt-V2; random
-erasing is that script's default. The networks were trained in float32 or with
+ConvNeXt V2 of its paper's Tables 12 and 13, whose learning rates are for 256
+images, as in main_finetune.py of facebookresearch/ConvNeXt-V2. Random erasing
+is that script's default. The layers of T's decay are groups of three blocks, as
+the paper says; the released code numbers them as those of S, which gives lower
+rates below the last stage. The networks were trained in float32 or with
 automatic mixed precision; here matrix products are in bfloat16.
 """
 

@@ -5,7 +5,8 @@
 
 `model` is B, L or H. The phases are pretrain, 800 epochs of ImageNet-1k without
 labels, or as many as `epochs` says (the released networks were trained for
-1600), and finetune, 100 epochs for B and 50 for L and H.
+1600), and finetune, 100 epochs for B and 50 for L and H, at 224 pixels. The
+paper also has 87.8 % for H at 448 pixels; settings for it are not published.
 
 Numbers are those of the released code (facebookresearch/mae: PRETRAIN.md,
 FINETUNE.md, main_finetune.py), where the learning rate changes at every step,

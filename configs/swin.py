@@ -16,7 +16,8 @@ it the head is new.
 Swin V2 B and L are pre-trained on ImageNet-21k at 192 pixels in windows of 12
 and fine-tuned at 256 in windows of 16, or with `image_size=384` in windows of
 24. Their position biases keep measuring offsets in windows of the pre-training
-(`model.pretrained_window_sizes`).
+(`model.pretrained_window_sizes`). Windows of the phase `pretrain` are of 8; the
+published networks with windows of 16 have --config.model.window_size=16 there.
 
 Numbers are those of the files in microsoft/Swin-Transformer, config.py and
 configs/, whose learning rates are for 512 images and grow with the batch. Its
