@@ -94,11 +94,15 @@ def test_missing_file_is_named(tmp_path):
     tensors.read(epath.Path(tmp_path))
 
 
-def test_an_old_pickle_is_refused_with_the_way_out(tmp_path):
-  (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04K\x01.")
-  for path in (tmp_path, tmp_path / "pytorch_model.bin"):
-    with pytest.raises(UserError, match="pickle.*weights_only=True"):
-      tensors.read(epath.Path(path))
+def test_an_old_pickle_is_read_and_another_one_is_refused(tmp_path):
+  path = tmp_path / "pytorch_model.bin"
+  shutil.copy(GOLDEN / "torch_files" / "legacy.pth", path)
+  for source in (tmp_path, path):
+    assert tensors.read(epath.Path(source)).keys() == {"a"}
+  path.write_bytes(b"\x80\x04K\x01.")
+  for source in (tmp_path, path):
+    with pytest.raises(UserError, match="pickle that PyTorch did not write"):
+      tensors.read(epath.Path(source))
 
 
 def test_pytorch_model_bin_is_read_where_there_is_no_safetensors(tmp_path):

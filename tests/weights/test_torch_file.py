@@ -45,11 +45,6 @@ def test_settings_beside_the_weights_are_left_out():
   assert torch_file.read(GOLDEN / "deit.pth").keys() == {"model"}
 
 
-def test_an_older_form_is_named():
-  with pytest.raises(UserError, match="before 1.6.*torch.save"):
-    torch_file.read(GOLDEN / "legacy.pth")
-
-
 def test_of_a_program_the_attributes_of_its_modules_are_read():
   found = torch_file.read(GOLDEN / "script.pt")
   assert found.keys() == {torch_file.SCRIPT}

@@ -1,14 +1,15 @@
 """PyTorch checkpoints (.pth, .pt, .bin, .ckpt), read defensively.
 
-Such a file is a zip archive of a pickle and the numbers it refers to. The
-pickle is read as data, and memory use is limited to a small multiple of the
-file's size.
+Such a file is a zip archive of a pickle and the numbers it refers to, or has
+the form from before PyTorch 1.6, which `torch_legacy` reads. The pickle is read
+as data, and memory use is limited to a small multiple of the file's size.
 """
 
 import math
 import os
 import sys
 import zipfile
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import ml_dtypes
@@ -16,7 +17,12 @@ import numpy as np
 from etils import epath
 
 from vit_jax.errors import UserError
-from vit_jax.weights import lfs_pointer, path_errors, torch_pickle
+from vit_jax.weights import (
+  lfs_pointer,
+  path_errors,
+  torch_legacy,
+  torch_pickle,
+)
 
 _KINDS = {
   "torch DoubleStorage": np.dtype(np.float64),
@@ -43,7 +49,7 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
   """Reads the dictionaries and tensors of a checkpoint.
 
   Args:
-    path: A zip archive that `torch.save` wrote.
+    path: A file that `torch.save` wrote.
 
   Returns:
     Nested dictionaries of arrays, with floating point numbers as float32;
@@ -51,18 +57,22 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
     under `SCRIPT`; the program itself is ignored.
 
   Raises:
-    UserError: The file is damaged, in an older format, or holds anything other
-      than data.
+    UserError: The file is damaged, in PyTorch's earliest form (a tar archive),
+      or holds anything other than data.
   """
   path = epath.Path(path)
   with path_errors.explained(os.fspath(path)), path.open("rb") as file:
     lfs_pointer.check(path)
     start = file.read(4)
-    if start != b"PK\x03\x04":
-      raise UserError(_about_start(path, start))
+    size = file.seek(0, os.SEEK_END)
+    is_tar = torch_legacy.is_tar(file)
+    file.seek(0)
     try:
-      with zipfile.ZipFile(file) as archive:
-        return _Archive(path, archive, _size(file)).read()
+      if start == b"PK\x03\x04":
+        with zipfile.ZipFile(file) as archive:
+          return _read_zip(archive, size)
+      if start.startswith(torch_legacy.START):
+        return _read_legacy(file, size)
     except torch_pickle.Unreadable as error:
       raise UserError(
         f"{path} is not read: {error}. Only tensors are read from a pickle,"
@@ -83,61 +93,77 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
         f"{path} is damaged or incomplete ({reason[:200]}). Copy or download"
         " it again."
       ) from None
+    raise UserError(_about_start(path, is_tar))
 
 
-def _size(file: BinaryIO) -> int:
-  return file.seek(0, os.SEEK_END)
-
-
-def _about_start(path: epath.Path, start: bytes) -> str:
-  if start[:1] == b"\x80":
+def _about_start(path: epath.Path, is_tar: bool) -> str:
+  if is_tar:
     return (
-      f"{path} is a pickle of PyTorch's form before 1.6, which is never loaded."
-      " Where you trust it, write it anew with PyTorch: `torch.save("
-      "torch.load(FILE, weights_only=True), NEW_FILE)`."
+      f"{path} is a tar archive, PyTorch's earliest form, which is never"
+      " loaded. Where you trust it, write it anew with PyTorch: `torch.save("
+      "torch.load(FILE, weights_only=False), NEW_FILE)`."
     )
   return (
-    f"{path} is damaged or no checkpoint of PyTorch: it is not a zip archive."
-    " Copy or download it again."
+    f"{path} is damaged or no checkpoint of PyTorch: it is not a zip"
+    " archive, nor a pickle. Copy or download it again."
   )
 
 
-class _Archive:
+def _read_zip(archive: zipfile.ZipFile, size: int) -> dict[Any, Any]:
+  entries = archive.infolist()
+  names = {entry.filename for entry in entries}
+  pickles = [name for name in names if name.endswith("/data.pkl")]
+  if len(pickles) != 1:
+    raise ValueError("it does not hold one data.pkl")
+  root = pickles[0].removesuffix("data.pkl")
+  # Without compression no entry is larger than the file. TorchScript's
+  # program, which may be compressed, is not read.
+  entries = [
+    entry
+    for entry in entries
+    if entry.filename == pickles[0] or entry.filename.startswith(f"{root}data/")
+  ]
+  if sum(entry.file_size for entry in entries) > size or any(
+    entry.compress_type != zipfile.ZIP_STORED for entry in entries
+  ):
+    raise ValueError("its entries are compressed or larger than the file")
+  if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE:
+    raise ValueError("its data.pkl is larger than weights need")
+  order = "little"
+  if f"{root}byteorder" in names:
+    order = archive.read(f"{root}byteorder").decode("ascii")
+  if order not in ("little", "big"):
+    raise ValueError("its byteorder is neither little nor big")
+  value = torch_pickle.read(archive.read(pickles[0]))
+  numbers = _Numbers(lambda key: archive.read(f"{root}data/{key}"), order, size)
+  return numbers.of(value)
+
+
+def _read_legacy(file: BinaryIO, size: int) -> dict[Any, Any]:
+  widths = {kind: dtype.itemsize for kind, dtype in _KINDS.items()}
+  value, read_storage = torch_legacy.read(file, _MAX_PICKLE, widths)
+  return _Numbers(read_storage, "little", size).of(value)
+
+
+class _Numbers:
+  """Turns the tensors of a pickle into arrays.
+
+  Args:
+    read: Reads a storage by its key.
+    order: Order of the bytes of a number.
+    size: Size of the file, in bytes.
+  """
+
   def __init__(
-    self, path: epath.Path, archive: zipfile.ZipFile, size: int
+    self, read: Callable[[str], bytes], order: str, size: int
   ) -> None:
-    self.path, self.archive, self.size = path, archive, size
-    self.numbers: dict[str, tuple[str, np.ndarray]] = {}
+    self.read, self.order, self.size = read, order, size
+    self.numbers: dict[str, np.ndarray] = {}
     self.made: dict[int, Any] = {}
     self.shared = 0
 
-  def read(self) -> dict[Any, Any]:
-    entries = self.archive.infolist()
-    names = {entry.filename for entry in entries}
-    pickles = [name for name in names if name.endswith("/data.pkl")]
-    if len(pickles) != 1:
-      raise ValueError("it does not hold one data.pkl")
-    self.root = pickles[0].removesuffix("data.pkl")
-    # Without compression no entry is larger than the file. TorchScript's
-    # program, which may be compressed, is not read.
-    entries = [
-      entry
-      for entry in entries
-      if entry.filename == pickles[0]
-      or entry.filename.startswith(f"{self.root}data/")
-    ]
-    if sum(entry.file_size for entry in entries) > self.size or any(
-      entry.compress_type != zipfile.ZIP_STORED for entry in entries
-    ):
-      raise ValueError("its entries are compressed or larger than the file")
-    if self.archive.getinfo(pickles[0]).file_size > _MAX_PICKLE:
-      raise ValueError("its data.pkl is larger than weights need")
-    self.order = "little"
-    if f"{self.root}byteorder" in names:
-      self.order = self.archive.read(f"{self.root}byteorder").decode("ascii")
-    if self.order not in ("little", "big"):
-      raise ValueError("its byteorder is neither little nor big")
-    value = torch_pickle.read(self.archive.read(pickles[0]))
+  def of(self, value: Any) -> dict[Any, Any]:
+    """Returns a pickle's value, with arrays as its tensors."""
     if not isinstance(value, dict):
       raise torch_pickle.Unreadable("it holds no dictionary")
     found = self._dictionary(value, 0)
@@ -150,6 +176,8 @@ class _Archive:
     if id(value) not in self.made:
       made = {}
       for key, item in value.items():
+        if isinstance(item, torch_pickle.Parameter):
+          item = item.tensor
         if isinstance(item, dict):
           made[key] = self._dictionary(item, depth + 1)
         elif isinstance(item, torch_pickle.Tensor):
@@ -181,26 +209,28 @@ class _Archive:
   def _numbers(self, storage: torch_pickle.Storage) -> np.ndarray:
     """Returns the numbers of a storage, read and converted once."""
     if storage.kind not in _KINDS:
-      raise torch_pickle.Unreadable(
-        f"it holds numbers of the kind {storage.kind[:80].replace(' ', '.')}"
-      )
-    if storage.key in self.numbers:
-      kind, numbers = self.numbers[storage.key]
-      if kind != storage.kind:
-        raise ValueError("the same numbers are of two kinds")
+      raise torch_pickle.unknown_kind(storage)
+    if storage.key not in self.numbers:
+      self.numbers[storage.key] = self._converted(storage)
+    numbers = self.numbers[storage.key]
+    if storage.view is None:
       return numbers
+    first, count = storage.view
+    if first < 0 or count < 0 or first + count > len(numbers):
+      raise ValueError("a view ends after its numbers")
+    return numbers[first : first + count]
+
+  def _converted(self, storage: torch_pickle.Storage) -> np.ndarray:
     dtype = _KINDS[storage.kind]
-    data = self.archive.read(f"{self.root}data/{storage.key}")
+    data = self.read(storage.key)
     if len(data) != storage.size * dtype.itemsize:
       raise ValueError(f"data/{storage.key[:80]} is of another size")
     words = np.frombuffer(data, f"u{dtype.itemsize}")
     if self.order != sys.byteorder:
       words = words.byteswap()
     if dtype == np.bool_:
-      numbers = words != 0
-    else:
-      numbers = words.view(dtype)
+      return words != 0
+    numbers = words.view(dtype)
     if dtype in _FLOATS:
       numbers = numbers.astype(np.float32, copy=False)
-    self.numbers[storage.key] = storage.kind, numbers
     return numbers

@@ -5,6 +5,7 @@ calling it gives a tensor, an ordered dictionary, or an `Opaque`.
 """
 
 import dataclasses
+import io
 import pickletools
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,9 @@ _MARK = object()
 
 _TENSOR = "torch._utils _rebuild_tensor_v2"
 _PARAMETER = "torch._utils _rebuild_parameter"
+# Of PyTorch before 0.4.
+_OLD_TENSOR = "torch._utils _rebuild_tensor"
+_OLD_PARAMETER = "torch.nn.parameter Parameter"
 _ORDERED = "collections OrderedDict"
 
 
@@ -23,7 +27,7 @@ class Module(dict):
 
 
 class Unreadable(ValueError):
-  """A pickle that is damaged, or that holds more than data."""
+  """A pickle that holds more than data."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +46,20 @@ class Opaque:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Storage:
-  """The location of the numbers of one or more tensors."""
+  """The location of the numbers of one or more tensors.
+
+  Attributes:
+    kind: Name of its class.
+    key: Name of the numbers in the file.
+    size: How many they are.
+    view: The first of them that are of this storage, and how many are; None
+      if all are.
+  """
 
   kind: str
   key: str
   size: int
+  view: tuple[int, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,6 +70,13 @@ class Tensor:
   offset: int
   shape: tuple[int, ...]
   strides: tuple[int, ...]
+
+
+@dataclasses.dataclass(eq=False)
+class Parameter:
+  """A parameter of PyTorch before 0.4, which is given its tensor later."""
+
+  tensor: Tensor | None = None
 
 
 # Globals that may be called, giving an `Opaque`: settings stored with the
@@ -107,21 +127,36 @@ _BUILTINS = frozenset(
 )
 
 
-def read(data: bytes) -> Any:
+def read(
+  data: bytes | io.BytesIO, storages: dict[str, Storage] | None = None
+) -> Any:
   """Reads the value in a pickle.
 
+  Args:
+    data: The pickle, or a stream in which it begins at the current position,
+      which is moved to its end.
+    storages: Extended by the storages that the pickle refers to, by key.
+
   Raises:
-    Unreadable: The pickle is damaged, or calls something other than data.
+    Unreadable: The pickle calls something other than data.
+    ValueError: It is damaged.
   """
-  return _Reader().read(data)
+  return _Reader({} if storages is None else storages).read(data)
+
+
+def unknown_kind(storage: Storage) -> Unreadable:
+  """Returns an error about numbers of a kind that parameters do not have."""
+  kind = storage.kind[:80].replace(" ", ".")
+  return Unreadable(f"it holds numbers of the kind {kind}")
 
 
 class _Reader:
-  def __init__(self) -> None:
+  def __init__(self, storages: dict[str, Storage]) -> None:
     self.stack: list[Any] = []
     self.memo: dict[int, Any] = {}
+    self.storages = storages
 
-  def read(self, data: bytes) -> Any:
+  def read(self, data: bytes | io.BytesIO) -> Any:
     try:
       for count, (opcode, value, _) in enumerate(pickletools.genops(data)):
         if count > _MAX_OPCODES or len(self.stack) > _MAX_STACK:
@@ -140,8 +175,8 @@ class _Reader:
       OverflowError,
       RecursionError,
     ) as error:
-      raise Unreadable(str(error)[:120] or type(error).__name__) from None
-    raise Unreadable("it has no end")
+      raise ValueError(str(error)[:120] or type(error).__name__) from None
+    raise ValueError("it has no end")
 
   def _step(self, name: str, value: Any) -> None:
     if name in _VALUES:
@@ -208,6 +243,10 @@ class _Reader:
     if isinstance(self.stack[-1], Module) and isinstance(state, dict):
       self.stack[-1].update(state)
       return
+    if isinstance(self.stack[-1], Parameter) and isinstance(state, tuple):
+      tensors = [item for item in state[:1] if isinstance(item, Tensor)]
+      self.stack[-1].tensor = next(iter(tensors), self.stack[-1].tensor)
+      return
     # The attributes that torch sets, such as _metadata, are not needed.
     if not isinstance(self.stack[-1], (Opaque, dict)):
       raise Unreadable("it changes something that is not data")
@@ -217,10 +256,14 @@ class _Reader:
 
   def push_storage(self) -> None:
     match self.stack.pop():
-      case ("storage", Global(kind), str(key), _, int(size)):
-        self.stack.append(Storage(kind, key, size))
+      case ("storage", Global(kind), str(key), _, int(size), *views):
+        storage = Storage(kind, key, size, _view(views))
       case _:
         raise Unreadable("it refers to something that is not a storage")
+    known = self.storages.setdefault(key, storage)
+    if (known.kind, known.size) != (kind, size):
+      raise ValueError("the same numbers are of two kinds")
+    self.stack.append(storage)
 
 
 _VALUES = frozenset(
@@ -265,7 +308,7 @@ def _global(name: str) -> Global:
   module, _, last = name.partition(" ")
   is_plain = module in ("builtins", "__builtin__") and last in _BUILTINS
   is_storage = module == "torch" and last.isidentifier()
-  known = (_TENSOR, _PARAMETER, _ORDERED)
+  known = (_TENSOR, _OLD_TENSOR, _PARAMETER, _OLD_PARAMETER, _ORDERED)
   is_script = module.split(".")[0] == _SCRIPT
   if not (
     is_plain or is_storage or is_script or name in _INERT or name in known
@@ -285,13 +328,27 @@ def _call(called: Any, arguments: Any) -> Any:
     if not arguments or not isinstance(arguments[0], Tensor):
       raise Unreadable("a parameter is made of no tensor")
     return arguments[0]
-  if called.name == _TENSOR:
+  if called.name == _OLD_PARAMETER:
+    tensors = [item for item in arguments[:1] if isinstance(item, Tensor)]
+    return Parameter(*tensors)
+  if called.name in (_TENSOR, _OLD_TENSOR):
     return _tensor(arguments)
   if called.name.startswith(_SCRIPT) and not arguments:
     return Module()
   if called.name in _INERT:
     return Opaque(called.name)
   raise Unreadable(f"it calls {called.name[:80].replace(' ', '.')}")
+
+
+def _view(views: list[Any]) -> tuple[int, int] | None:
+  """Returns what a view of a storage holds of it, of a reference's end."""
+  match views:
+    case [] | [None]:
+      return None
+    case [(_, int(first), int(count))]:
+      return first, count
+    case _:
+      raise Unreadable("it refers to something that is not a storage")
 
 
 def _tensor(arguments: tuple[Any, ...]) -> Tensor:
