@@ -31,6 +31,15 @@ def test_workdir_directory_and_step_all_lead_to_a_checkpoint(tmp_path):
     assert found.model == MODEL
 
 
+def test_a_run_that_diverged_is_refused_like_a_published_file(tmp_path):
+  params = {3: {"x": jnp.ones(2)}, 5: {"x": jnp.array([1, jnp.nan])}}
+  runs.write(tmp_path, MODEL, params)
+  with pytest.raises(UserError, match="holds NaN or infinity: 1 of the 2 num"):
+    reading.read(str(tmp_path))
+  earlier = reading.read(str(tmp_path / "checkpoints" / "3"))
+  np.testing.assert_array_equal(earlier.params["x"], 1)
+
+
 def test_a_workdir_may_be_in_the_home_directory(tmp_path, monkeypatch):
   monkeypatch.setenv("HOME", str(tmp_path))
   runs.write(tmp_path / "run", MODEL, {3: {"x": jnp.ones(2)}})

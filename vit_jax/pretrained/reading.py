@@ -165,8 +165,9 @@ def read(path: str) -> Weights:
       (`vit_jax.weights.files`), or the name of one (`vit_jax.named_weights`).
 
   Raises:
-    UserError: The checkpoint is missing, damaged or not understood, or the run
-      that wrote it has removed it in the meantime.
+    UserError: The checkpoint is missing, damaged or not understood, some of its
+      parameters are not finite, or the run that wrote it has removed it in the
+      meantime.
   """
   return read_with_step(path)[0]
 
@@ -270,7 +271,7 @@ def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
   params = read_params(workdir, step, exported)
   head = params.get("head")
   num_classes = None if head is None else head["kernel"].shape[-1]
-  return Weights(
+  weights = Weights(
     path=path,
     model=config.model.model_copy(update={"num_classes": num_classes}),
     params=params,
@@ -286,3 +287,5 @@ def _read_step(path: str, workdir: epath.Path, step: int) -> Weights:
     trained=trained,
     state=state,
   )
+  files.check_finite(weights)
+  return weights

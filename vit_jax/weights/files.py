@@ -63,22 +63,11 @@ def read(path: str) -> Weights:
       its parameters are not finite.
   """
   weights = _read(path)
-  _check_finite(weights)
+  check_finite(weights)
   return weights
 
 
-def _read(path: str) -> Weights:
-  require(path)
-  with path_errors.explained(path):
-    where, part = parted(path)
-    if where.suffix == ".npz":
-      if where.is_dir():
-        raise UserError(f"{path} is a directory, not an .npz file.")
-      return npz.read(where)
-    return _library(where).read(where, part)
-
-
-def _check_finite(weights: Weights) -> None:
+def check_finite(weights: Weights) -> None:
   """Raises UserError if a parameter of the network holds NaN or infinity."""
   leaves = flat.flatten(weights.params)
   wrong = [name for name, x in leaves.items() if not np.isfinite(x).all()]
@@ -92,6 +81,17 @@ def _check_finite(weights: Weights) -> None:
     f"{others if len(wrong) > 1 else ''}. Take a checkpoint from before its"
     " training diverged; if it did not, copy or download the file again."
   )
+
+
+def _read(path: str) -> Weights:
+  require(path)
+  with path_errors.explained(path):
+    where, part = parted(path)
+    if where.suffix == ".npz":
+      if where.is_dir():
+        raise UserError(f"{path} is a directory, not an .npz file.")
+      return npz.read(where)
+    return _library(where).read(where, part)
 
 
 def _library(path: epath.Path) -> types.ModuleType:
