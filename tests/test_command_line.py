@@ -279,6 +279,39 @@ command_line.run(main, "config")
   return result.stdout.strip()
 
 
+@pytest.mark.parametrize(
+  ("overrides", "missing"),
+  [
+    (("evals={}", "evals.test.split=x"), "test"),
+    (("evals={'test': 3}", "evals.test.split=x"), "split"),
+    (("objective={'name': 'supervised'}", "objective.loss=bce"), "loss"),
+  ],
+)
+def test_a_key_that_a_group_before_it_left_out_is_named(
+  repo, overrides, missing
+):
+  group, key = (f"--config.{override}" for override in overrides)
+  result = run("--config=configs/quickstart.py", group, key, cwd=repo)
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  name = key.removeprefix("--").partition("=")[0]
+  assert f"{name}: {group}, given before it, leaves no '{missing}'" in (
+    result.stderr
+  )
+
+
+def test_a_key_may_follow_its_group(repo):
+  result = run(
+    "--config=configs/quickstart.py",
+    "--config.evals={'test': {'type': 'classification', 'split': 'a'}}",
+    "--config.evals.test.split=b",
+    "--dry_run",
+    cwd=repo,
+  )
+  assert "Traceback" not in result.stderr
+  assert "leaves no" not in result.stderr and "'b'" in result.stderr
+
+
 def test_a_config_is_found_from_anywhere(repo, tmp_path):
   environment = {**os.environ, "PYTHONPATH": str(repo)}
   result = subprocess.run(

@@ -52,3 +52,33 @@ def test_a_misspelt_command_is_a_sentence(repo, name, hint):
   first, *others = refused.stderr.splitlines()
   assert first == f"There is no command {name!r}.{hint}"
   assert any(line.startswith("  train ") for line in others)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("train", "--help")])
+def test_a_list_that_a_full_disk_refuses_is_an_error(repo, arguments):
+  with open("/dev/full", "w") as full:
+    result = subprocess.run(
+      [sys.executable, "-m", "vit_jax", *arguments],
+      cwd=repo,
+      stdout=full,
+      stderr=subprocess.PIPE,
+      text=True,
+      timeout=300,
+    )
+  assert (result.returncode, result.stderr) == (
+    1,
+    "error: The output cannot be written (No space left on device).\n",
+  )
+
+
+def test_the_reader_of_the_list_may_end_early(repo):
+  process = subprocess.Popen(
+    [sys.executable, "-m", "vit_jax"],
+    cwd=repo,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  process.stdout.close()
+  assert process.stderr.read() == ""
+  assert process.wait(timeout=300) == 1

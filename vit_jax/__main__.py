@@ -7,6 +7,7 @@
 """
 
 import ast
+import os
 import pathlib
 import runpy
 import sys
@@ -37,8 +38,7 @@ def main() -> int:
   interruption.leave_out_trace()
   name, *arguments = sys.argv[1:] or ["help"]
   if name in _ASKS_FOR_LIST:
-    print(_listed())
-    return 0
+    return _show(_listed())
   if name not in COMMANDS:
     near = did_you_mean(name, COMMANDS)
     hint = f" Did you mean {near!r}?" if near else ""
@@ -46,6 +46,22 @@ def main() -> int:
     return 1
   sys.argv[1:] = arguments
   runpy.run_module(f"vit_jax.{name}", run_name="__main__", alter_sys=True)
+  return 0
+
+
+def _show(text: str) -> int:
+  """Prints a text; returns the exit code, 1 if it cannot be written."""
+  try:
+    print(text, flush=True)
+  except OSError as error:
+    # Otherwise Python tries again when it exits.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+      print(
+        f"error: The output cannot be written ({error.strerror}).",
+        file=sys.stderr,
+      )
+    return 1
   return 0
 
 

@@ -98,7 +98,8 @@ def run(
     sys.stderr.flush()
     os._exit(code)
 
-  sys.stdout = _guarded(sys.stdout, drops=outlives_output)
+  shows_help = _asks_for_help(sys.argv)
+  sys.stdout = _guarded(sys.stdout, drops=outlives_output and not shows_help)
   if outlives_output:
     sys.stderr = _guarded(sys.stderr, drops=True)
   termination.catch()
@@ -401,6 +402,7 @@ def _check_overrides(
 ) -> None:
   """Raises UserError for overrides of keys that `config` does not have."""
   problems = []
+  wholes: dict[str, tuple[str, Any]] = {}  # Groups given as a whole so far.
   for arg in argv[1:]:
     key, has_value, value = arg.lstrip("-").partition("=")
     key = key.removeprefix("no") if key.startswith(f"no{name}.") else key
@@ -419,21 +421,42 @@ def _check_overrides(
       given = value if has_value else None
       problems.append(key_suggestions.unknown(key, given, known))
       continue
+    problems += _not_left(key, wholes)
     if has_value and isinstance(entry, ml_collections.ConfigDict):
       problems += _not_a_group(entry, key, value)
+      wholes[key] = value, _literal(value)
   if problems:
     raise UserError("\n".join(problems))
+
+
+def _not_left(key: str, wholes: dict[str, tuple[str, Any]]) -> Iterator[str]:
+  """Yields a sentence if a group given as a whole before has no such key."""
+  for group, (given, value) in wholes.items():
+    if not key.startswith(f"{group}."):
+      continue
+    for part in key.removeprefix(f"{group}.").split("."):
+      if not isinstance(value, dict) or part not in value:
+        yield (
+          f"{key}: --{group}={given}, given before it, leaves no {part!r};"
+          " add it there, or leave one of the two out."
+        )
+        break
+      value = value[part]
+
+
+def _literal(value: str) -> Any:
+  """Returns the value of a Python literal; None if it is not one."""
+  try:
+    return ast.literal_eval(value)
+  except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    return None
 
 
 def _not_a_group(
   group: ml_collections.ConfigDict, key: str, value: str
 ) -> Iterator[str]:
   """Yields a sentence if the value given for a group of keys is not a dict."""
-  try:
-    is_dict = isinstance(ast.literal_eval(value), dict)
-  except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-    is_dict = False
-  if is_dict:
+  if isinstance(_literal(value), dict):
     return
   advice = f"set one of them, as --{key}.KEY=VALUE"
   if isinstance(group.get("name"), str):
