@@ -20,6 +20,15 @@ def test_epochs_are_counted_in_steps():
   assert parts.steps(None) is None
 
 
+@pytest.mark.parametrize("first_step", [None, 10, 11])
+def test_a_trace_after_the_end_of_so_many_epochs_is_told(caplog, first_step):
+  experiments.build(
+    total_steps=None, total_epochs=2.5, profile__first_step=first_step
+  )
+  told = "first_step = 11 is after the last step of the run, 10"
+  assert (told in caplog.text) == (first_step == 11)
+
+
 @pytest.mark.parametrize("interval", ["1 examples", "0.01 epochs", "0.2 steps"])
 def test_an_interval_shorter_than_a_step_is_a_step(interval):
   assert experiments.build().steps(interval) == 1

@@ -7,6 +7,7 @@ here, so that they use the same step. No data are read.
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ from vit_jax.sharding import mesh as mesh_lib
 from vit_jax.training import attention_kernel
 from vit_jax.training import state as state_lib
 from vit_jax.training import step as step_lib
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +205,13 @@ def build(
   if trains:
     mesh_lib.check_batch(config.train, mesh_lib.batch_shards(mesh))
   total_steps = count_steps(config, facts.num_examples)
+  if trains and (config.profile.first_step or 0) > total_steps:
+    _logger.warning(
+      "config.profile.first_step = %d is after the last step of the run, %d: no"
+      " step is traced unless SIGUSR1 asks for it.",
+      config.profile.first_step,
+      total_steps,
+    )
   objective = objectives_build.build(config, facts, total_steps)
   facts = dataclasses.replace(
     facts, features=objectives_build.features(objective, facts)
