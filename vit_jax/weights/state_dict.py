@@ -10,6 +10,9 @@ from vit_jax.errors import UserError
 from vit_jax.weight_paths import PICKLES
 
 TEACHER, STUDENT = "teacher", "student"
+# Networks of which one is taken if a state dict holds several: MoCo v3's
+# evaluations take the one that is trained.
+_TAKEN = (TEACHER, "base_encoder")
 # Keys under which a checkpoint keeps its state dict; the first present is used.
 _CONTAINERS = (
   "model",
@@ -155,8 +158,8 @@ def bare(
 ) -> Mapping[str, np.ndarray]:
   """Removes the name of the attribute that holds the network, as in Lightning.
 
-  Of a teacher and a student, the teacher is taken. A known network does not
-  change.
+  Of a teacher and a student, the teacher is taken, and of MoCo v3's encoders
+  the one that is trained. A known network does not change.
 
   Args:
     found: Arrays, as returned by `arrays`.
@@ -181,7 +184,8 @@ def bare(
   ]
   if not known or "" in networks and len(networks) == 1:
     return found
-  if len(known) > 1 and TEACHER not in known:
+  taken = next((name for name in _TAKEN if name in known), known[0])
+  if len(known) > 1 and taken not in _TAKEN:
     raise UserError(
       f"{path} holds several networks, by the beginnings of their tensors'"
       f" names: {', '.join(known)}. "
@@ -191,7 +195,6 @@ def bare(
         else "Save the tensors of one of them alone."
       )
     )
-  taken = TEACHER if TEACHER in known else known[0]
   others = [name for name in networks if name != taken]
   if others:
     names = [name or truncate.first(list(networks[""]), 3) for name in others]

@@ -1,16 +1,17 @@
-"""Checkpoints of DeiT, DeiT III, MAE, DINO and DINOv2.
+"""Checkpoints of DeiT, DeiT III, MAE, DINO, DINOv2 and MoCo v3.
 
 timm adopted their names, except for DeiT III's branch factors, the decoder in
-MAE's `*_full.pth`, and parts of DINOv2 (see `dino`).
+MAE's `*_full.pth`, MoCo v3's head (see `moco`), and parts of DINOv2 (see
+`dino`).
 """
 
 import dataclasses
 from typing import Any
 
 from vit_jax.weights.fields import Fields
-from vit_jax.weights.spellings.contract import Beside, Original
+from vit_jax.weights.spellings.contract import Assumed, Beside, Original
 from vit_jax.weights.spellings.names import Tensors
-from vit_jax.weights.spellings.vit import dino, mae
+from vit_jax.weights.spellings.vit import dino, mae, moco
 from vit_jax.weights.spellings.vit.timm import TIMM, without_joined_projections
 
 _BLOCK = "Transformer/encoderblock_{0}"
@@ -27,7 +28,17 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
       "Pixels are taken to be normalised as DeiT's are (model.normalize="
       "'imagenet'); most of timm's own ViTs want 'minus_one_to_one'."
     )
-  found = TIMM.said(Fields(path, {}), tensors, path, notes)
+  config: dict[str, Any] = {}
+  if is_small_moco := moco.is_small(tensors):
+    config["model_args"] = {"num_heads": moco.NUM_HEADS}
+  found = TIMM.said(Fields(path, config), tensors, path, notes)
+  if is_small_moco:
+    found["num_heads"] = Assumed(found["num_heads"])
+    notes.append(
+      f"Its positions are MoCo v3's, whose ViT-S has {moco.NUM_HEADS} heads"
+      f" (model.num_heads={moco.NUM_HEADS}); a run may set another"
+      " config.model.num_heads."
+    )
   return {
     **found,
     "pos_embedding_resize": dino.resize(tensors, notes) or "bicubic",
@@ -51,6 +62,7 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
       " vit_jax.load(path, pretraining=True) returns it as well."
     )
     tensors = others
+  tensors = moco.without_head(tensors, notes)
   return TIMM.prepare(tensors, path, notes)
 
 
@@ -62,7 +74,7 @@ def _beside(tensors: Tensors) -> Beside:
 
 
 ORIGINAL = Original(
-  label="DeiT, MAE, DINO, DINOv2",
+  label="DeiT, MAE, DINO, DINOv2, MoCo v3",
   names=dataclasses.replace(TIMM.names, rows=(*_ROWS, *TIMM.names.rows)),
   said=_said,
   prepare=_prepare,
