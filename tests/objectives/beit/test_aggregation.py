@@ -102,6 +102,14 @@ def test_losses_of_a_published_file_are_those_of_the_released_code(
   )
 
 
+def test_a_damaged_added_layer_is_named_as_in_the_file(tmp_path):
+  name = "cls_pt_layers.1.attn.qkv.weight"
+  state = published() | {name: published()[name][1:]}
+  path = torch_zip.save(tmp_path / "beitv2.pth", state)
+  with pytest.raises(UserError, match=f"'{name}' is of shape"):
+    files.read(path)
+
+
 def test_the_added_layers_learn():
   model = {"depth": DEPTH}
   objective, params, batch = objectives.started(config(model=model))

@@ -296,7 +296,7 @@ def _beside_of_second(tensors: Tensors) -> Beside:
   """As `_beside`, and the layers that predict from the class token."""
   found, objective = _beside(_MASK_TOKEN, tensors)
   layers = {
-    f"blocks.{name.removeprefix(_HEAD_LAYERS)}": tensor
+    name: tensor
     for name, tensor in timm.without_key_biases(tensors).items()
     if name.startswith(_HEAD_LAYERS)
   }
@@ -305,6 +305,7 @@ def _beside_of_second(tensors: Tensors) -> Beside:
   for name, tensor in timm.without_joined_projections(
     layers, "The file"
   ).items():
+    name = f"blocks.{name.removeprefix(_HEAD_LAYERS)}"
     ours = _TIMM_NAMES.ours(name, tensor.ndim)
     converted[ours] = names.to_ours(ours, tensor, num_heads)
   added = flat.unflatten(converted)["Transformer"]

@@ -100,7 +100,8 @@ _UNKNOWN = (
 )
 _SWIGLU = (".mlp.fc1", ".mlp.gate", ".mlp.fc1")
 _QKV = re.compile(
-  r"^((?:decoder_)?blocks\.\d+\.attn|attn_pool)\.(qkv|kv)\.(weight|bias)$"
+  r"^((?:(?:decoder_)?blocks|cls_pt_layers)\.\d+\.attn|attn_pool)"
+  r"\.(qkv|kv)\.(weight|bias)$"
 )
 
 _HAS_TANH_GELU = re.compile(
