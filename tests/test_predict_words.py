@@ -97,6 +97,16 @@ def test_classes_and_templates_may_be_files(run, capsys, tmp_path):
   )
 
 
+def test_classes_of_the_same_tokens_are_doubted(run, capsys, caplog):
+  workdir, paths = run
+  answered(capsys, workdir, paths, classes="cat,dog")
+  assert "same tokens" not in caplog.text
+  long = "a " * 200  # The names come after the tokens that fit.
+  answered(capsys, workdir, paths, classes=f"{long}cat,{long}dog")
+  (line,) = (line for line in caplog.messages if "same tokens" in line)
+  assert line.startswith("--classes: ") and "cat' and " in line
+
+
 def test_an_ensemble_is_one_class(run, capsys):
   workdir, paths = run
   found = answered(

@@ -39,7 +39,7 @@ def read(
   template: Sequence[str] = ("{}",),
   tokenizer: str | None = None,
 ) -> Words:
-  """Reads the words for the classes.
+  """Reads the words for the classes; warns of some with the same tokens.
 
   Args:
     use: The checkpoint.
@@ -59,11 +59,9 @@ def read(
   else:
     names = class_names.of(classes.split(","), key="--classes")
   sentences = templates.read(template, key="--templates")
-  return Words(
-    [one[0] for one in names],
-    ensemble.prompts(names, sentences, style="clip", key="--classes"),
-    loaded,
-  )
+  prompts = ensemble.prompts(names, sentences, style="clip", key="--classes")
+  zeroshot.warn_of_same_tokens(prompts, loaded, "--classes")
+  return Words([one[0] for one in names], prompts, loaded)
 
 
 def activation(use: Inference) -> str:

@@ -66,23 +66,33 @@ def build(
   batch_size = config.batch_size or context.config.train.batch_size
   embed = TextEmbedder(context, key=key, batch_size=batch_size)
   for dataset, task in tasks.items():
-    _warn_of_same_tokens(task, embed.tokenize, f"{key}.datasets.{dataset}")
+    here = f"{key}.datasets.{dataset}"
+    warn_of_same_tokens(task.prompts, embed.tokenize, here)
   return ZeroShot(name, tasks, embed, context)
 
 
-def _warn_of_same_tokens(
-  task: Task, tokenize: Callable[[list[str]], np.ndarray], key: str
+def warn_of_same_tokens(
+  prompts: Sequence[Sequence[str]],
+  tokenize: Callable[[list[str]], np.ndarray],
+  key: str,
 ) -> None:
-  """Warns of classes whose first prompts differ, but not in their tokens."""
-  texts = list(dict.fromkeys(prompts[0] for prompts in task.prompts))
+  """Warns of classes whose first prompts differ, but not in their tokens.
+
+  Args:
+    prompts: The prompts of each class.
+    tokenize: Tokenizes texts.
+    key: Key of the classes, for messages.
+  """
+  texts = list(dict.fromkeys(first for first, *_ in prompts))
   same = collections.defaultdict(list)
   for text, row in zip(texts, tokenize(texts), strict=True):
     same[row.tobytes()].append(text)
   for text, other, *more in filter(lambda one: len(one) > 1, same.values()):
     _logger.warning(
       "%s: %r and %r%s are the same tokens, so these classes cannot be told"
-      " apart. Texts are cut after %d tokens (config.model.text.length), and"
-      " the tokenizer may not know some characters; shorten the templates.",
+      " apart. Texts are cut after %d tokens (model.text.length), and"
+      " the tokenizer may not know some characters; shorten the names or"
+      " templates.",
       key,
       text,
       other,
