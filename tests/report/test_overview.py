@@ -59,6 +59,17 @@ def test_a_network_without_a_name_is_told_by_its_sizes(tmp_path):
   assert overview.facts(run)["Model"]["network"] == sizes
 
 
+def test_the_title_names_both_towers(tmp_path):
+  described = "ViT-B/16 and a text transformer of width 512 and depth 12"
+  towers = {"name": "two_towers", "image": {}, "text": {"width": 512}}
+  captions = workdirs.CONFIG["train"] | {"dataset": "captions"}
+  run = run_of(
+    *(tmp_path, {"model": described}),
+    **{"model": towers, "train": captions, "data_dir": "/a/flickr"},
+  )
+  assert overview.title(run) == "ViT-B/16 and a text tower on flickr"
+
+
 def test_the_machine_the_images_and_the_epochs_are_facts(tmp_path):
   machine = {"processor": "A chip", "cores": 2, "memory_bytes": 8 * 2**30}
   found = {"hardware": machine, "num_examples": 1280, "flops_per_step": 7e10}

@@ -33,8 +33,13 @@ class Card:
 
 
 def title(run: Run) -> str:
-  """Returns 'ViT-B/16 on imagenet2012', or 'ViT on photos' without a name."""
+  """Returns 'ViT-B/16 on imagenet2012', or 'ViT on photos' without a name.
+
+  With two towers, it is 'ViT-B/16 and a text tower on captions'.
+  """
   model = _network(run).partition(" ")[0]
+  if isinstance(run.setting("model.text"), dict):
+    model += " and a text tower"
   dataset = _dataset(run)
   return f"{model} on {dataset}" if dataset else f"{model}: {run.name}"
 
