@@ -68,6 +68,22 @@ def test_a_line_is_no_longer_than_the_terminal(monkeypatch):
   assert len(out.getvalue().strip("\r")) == 59
 
 
+def test_a_terminal_breaks_a_line_between_items(monkeypatch):
+  monkeypatch.setenv("COLUMNS", "30")
+  items = ["test/top1 0.9321", "test/loss 0.25", "test/top5 1"]
+  line = "evaluation at step 5: test/top1 0.9321  test/loss 0.25  test/top5 1\n"
+  for out, wanted in (
+    (io.StringIO(), line),
+    (
+      Terminal(),
+      "evaluation at step 5:\n  test/top1 0.9321\n"
+      "  test/loss 0.25  test/top5 1\n",
+    ),
+  ):
+    Progress(10, out).say("evaluation at step 5:", items)
+    assert out.getvalue() == wanted
+
+
 def test_utilization_is_shown_where_it_is_known():
   out = io.StringIO()
   metrics = METRICS | {"perf/model_flops_utilization": 0.551}

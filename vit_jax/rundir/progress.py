@@ -4,7 +4,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import TextIOBase
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -73,10 +73,21 @@ class Progress:
   def _of(self, step: int) -> str:
     return f"{step:{len(str(self._total_steps))}}/{self._total_steps}"
 
-  def say(self, text: str) -> None:
-    """Prints a separate line."""
+  def say(self, text: str, items: Iterable[str] = ()) -> None:
+    """Prints a separate line, which a terminal breaks between items only."""
     if self._stream is None:
       return
+    width = (
+      shutil.get_terminal_size().columns if self._is_terminal else math.inf
+    )
+    length, gap = len(text), " "
+    for item in items:
+      length += len(gap) + len(item)
+      if length > width:
+        gap = "\n  "
+        length = len(item) + 2
+      text += gap + item
+      gap = "  "
     if self._open_line:
       self._stream.write("\n")
       self._open_line = 0

@@ -148,7 +148,7 @@ class Evaluation:
         # Of several numbers, the line shows only their mean.
         and not (name.startswith("eval/") and name.count("/") > 2)
       ]
-      self._monitor.say(f"evaluation at step {step}: " + "  ".join(shown))
+      self._monitor.say(f"evaluation at step {step}:", shown)
 
   def _ask(self) -> None:
     if self._request.asked():

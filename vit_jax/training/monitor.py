@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -96,8 +96,8 @@ class Monitor:
 
     return run
 
-  def say(self, text: str) -> None:
-    self._progress.say(text)
+  def say(self, text: str, items: Iterable[str] = ()) -> None:
+    self._progress.say(text, items)
 
   def log(
     self,
