@@ -127,6 +127,19 @@ def test_without_images_parameters_are_seen(npz, tmp_path):
   assert "There are no images" in page(tmp_path)
 
 
+def test_what_a_kill_has_left_does_not_count(npz, tmp_path):
+  """SIGKILL gives no time to remove files that are half written."""
+  left = tmp_path / ".filters.png.0a1b2c3d.partial"
+  left.touch()
+  (tmp_path / "theirs.txt").touch()
+  with pytest.raises(UserError, match="nothing is overwritten"):
+    visualize.visualize(npz, str(tmp_path), [])
+  assert left.exists()
+  (tmp_path / "theirs.txt").unlink()
+  assert visualize.visualize(npz, str(tmp_path), []) == 0
+  assert written(tmp_path) == WRITTEN_ALWAYS | OF_PARAMETERS
+
+
 def test_figures_may_go_to_a_bucket(npz, bucket):
   assert visualize.visualize(npz, str(bucket / "seen"), []) == 0
   assert written(bucket / "seen") == WRITTEN_ALWAYS | OF_PARAMETERS

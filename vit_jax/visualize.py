@@ -16,6 +16,7 @@ and index.html. It must not exist or must be empty: nothing is overwritten.
 """
 
 import contextlib
+import fnmatch
 import os
 import sys
 from collections.abc import Sequence
@@ -130,13 +131,19 @@ def visualize(
 
 
 def _check_free(output: str) -> None:
+  """Checks that nothing would be overwritten; removes what a kill has left."""
   from vit_jax.weights import path_errors
 
   path = epath.Path(output)
   with path_errors.explained(output):
     if not path.exists():
       return
-    is_free = path.is_dir() and not any(path.iterdir())
+    found = list(path.iterdir()) if path.is_dir() else []
+    is_free = path.is_dir() and all(
+      fnmatch.fnmatch(one.name, ".*.????????.partial") for one in found
+    )
+    for one in found if is_free else ():
+      one.unlink(missing_ok=True)
   if not is_free:
     raise UserError(
       f"{output} exists, and nothing is overwritten; remove it, or name another"
