@@ -283,3 +283,17 @@ def test_rendering_imports_neither_jax_nor_tensorflow(finished):
     [sys.executable, "-c", code], capture_output=True, text=True, check=True
   )
   assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+  ("status", "said"),
+  [
+    ("diverged", "loss or gradient not finite after step 60"),
+    ("finished", "finished, step 60"),
+  ],
+)
+def test_the_state_is_said_with_the_updates_done(tmp_path, status, said):
+  """The update that is not finite is the next one, and is not applied."""
+  lines = [{"step": 60, "train/loss": 1.0}]
+  workdir = workdirs.write_run(tmp_path, records=lines, status=status)
+  assert said in page_of(workdir).text
