@@ -27,6 +27,8 @@ def test_every_key_of_the_config_reaches_the_network():
     stochastic_depth_group=8,
     rope=True,
     rope_grid=8,
+    rope_base=100.0,
+    rope_coordinates="patches",
     layer_scale=1e-4,
     distillation="none",
     head_bias_init=-3.0,

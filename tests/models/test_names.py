@@ -37,6 +37,10 @@ ALIASES = {
   "facebook/dinov2-giant": ("DINOv2-g/14", {}),
   "vit_small_patch14_reg4_dinov2.lvd142m": ("DINOv2-S/14-registers", {}),
   "dinov2_vitl14_reg": ("DINOv2-L/14-registers", {}),
+  "dinov3_vits16plus": ("DINOv3-S+/16", {}),
+  "facebook/dinov3-vitl16-pretrain-sat493m": ("DINOv3-L/16", {}),
+  "vit_huge_plus_patch16_dinov3_qkvb.lvd1689m": ("DINOv3-H+/16", {}),
+  "facebook/dinov3-vit7b16-pretrain-lvd1689m": ("DINOv3-7B/16", {}),
   "microsoft/beit-base-patch16-224-pt22k-ft22k": (
     "BEiT-B/16",
     {"image_size": 224},

@@ -31,6 +31,7 @@ _PATCH = r"patch(?P<patch>\d+)"
 _PIXELS = r"(?P<pixels>\d{3})"
 # What Hugging Face and timm add for the data that weights were trained on.
 _DATA = r"(_in\w+|_(pt|ft)?(1|22)k)*"
+_PRETRAINED = r"(_pretrain_\w+)?"
 
 # Pattern of a name without its owner and tag, in lower case, with hyphens as
 # underscores -> this package's name for it.
@@ -53,6 +54,11 @@ _FORMS = {
   r"dinov2_vit(?P<letter>[sblg])14_reg": "DINOv2-{letter}/14-registers",
   rf"vit_{_SIZE}_patch14_dinov2": "DINOv2-{size}/14",
   rf"vit_{_SIZE}_patch14_reg4_dinov2": "DINOv2-{size}/14-registers",
+  rf"dinov3_vit(?P<letter>[sbl])16{_PRETRAINED}": "DINOv3-{letter}/16",
+  rf"dinov3_vit(?P<letter>[slh])16plus{_PRETRAINED}": "DINOv3-{letter}+/16",
+  r"vit_(?P<size>small|base|large)_patch16_dinov3(_qkvb)?": "DINOv3-{size}/16",
+  r"vit_(?P<size>small|huge)_plus_patch16_dinov3(_qkvb)?": "DINOv3-{size}+/16",
+  rf"dinov3_vit7b16{_PRETRAINED}|vit_7b_patch16_dinov3": "DINOv3-7B/16",
   rf"beit_{_SIZE}_{_PATCH}_{_PIXELS}{_DATA}": "BEiT-{size}/{patch}",
   rf"beitv2_{_SIZE}_{_PATCH}_{_PIXELS}{_DATA}": "BEiTv2-{size}/{patch}",
   rf"eva02_{_SIZE}_patch14_{_PIXELS}": "EVA02-{size}/14",

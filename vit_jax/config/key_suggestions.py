@@ -74,7 +74,13 @@ _ELSEWHERE = {
   "model.mlp_dim": ("intermediate_size", "mlp_ratio"),
   "model.pool": ("global_pool", "pooling", "pool_type"),
   "model.layer_scale": ("init_values", "layer_scale_init_value"),
-  "model.registers": ("reg_tokens", "num_register_tokens", "num_registers"),
+  "model.registers": (
+    "reg_tokens",
+    "num_register_tokens",
+    "num_registers",
+    "n_storage_tokens",
+  ),
+  "model.rope_base": ("rope_theta", "rope_temperature", "pos_embed_rope_base"),
   "model.remat": (
     "grad_checkpointing",
     "gradient_checkpointing",

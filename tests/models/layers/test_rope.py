@@ -27,7 +27,7 @@ def table(grid, head_size, **keys):
   return jnp.asarray(rope_table.table(grid, head_size, **keys))
 
 
-def turned(x, grid, reference, num_prefix):
+def turned(x, grid, reference, num_prefix, base=10000, unit=False):
   """Pairs of units as complex numbers, token by token; in float64."""
   batch, length, heads, size = x.shape
   found = np.zeros((batch, length, heads, size // 2), np.complex128)
@@ -37,10 +37,12 @@ def turned(x, grid, reference, num_prefix):
     if token >= num_prefix:
       row, column = divmod(token - num_prefix, grid[1])
       for axis, place in enumerate((row, column)):
-        if reference:
+        if unit:  # Of the centre, between the borders at -1 and 1.
+          place = 2 * np.pi * np.interp(place + 0.5, [0, grid[axis]], [-1, 1])
+        elif reference:
           place = place / grid[axis] * reference
         for i in range(size // 4):
-          angles[axis * size // 4 + i] = place / 10000 ** (i / (size // 4))
+          angles[axis * size // 4 + i] = place / base ** (i / (size // 4))
     found[:, token] = pairs[:, token] * np.exp(1j * angles)
   return np.stack([found.real, found.imag], axis=-1).reshape(x.shape)
 
@@ -64,6 +66,33 @@ def test_pairs_turn_as_complex_numbers(grid, reference, platform):
   half = rope.rotate(jnp.asarray(x, jnp.bfloat16), turns)
   assert half.dtype == jnp.bfloat16
   np.testing.assert_allclose(np.float32(half), wanted, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("grid", [(2, 3), (20, 4), (1, 1)])
+@pytest.mark.parametrize("base", [100.0, 10.0])
+def test_pairs_turn_by_places_in_the_image(grid, base):
+  num_tokens = 5 + grid[0] * grid[1]
+  x = np.random.default_rng(0).normal(size=(2, num_tokens, 3, 12))
+  keys = dict(base=base, coordinates="unit", reference=16, num_prefix=5)
+  found = rope.rotate(jnp.asarray(x, jnp.float32), table(grid, 12, **keys))
+  wanted = turned(x, grid, None, 5, base, unit=True)
+  np.testing.assert_allclose(found, wanted, atol=2e-6)
+  np.testing.assert_array_equal(found[:, :5], np.float32(x[:, :5]))
+
+
+def test_networks_turn_by_their_keys(images):
+  """The outputs follow the base and the coordinates, also with a scan."""
+  params = random_params(tiny(rope=True))
+  keys = dict(rope=True, rope_base=100.0, rope_coordinates="unit")
+
+  def run(params, **keys):
+    return jax.jit(tiny(**keys).apply)({"params": params}, images)
+
+  found = run(params, **keys)
+  for other in (dict(rope_base=10.0), dict(rope_coordinates="patches")):
+    assert np.abs(run(params, **keys | other) - found).max() > 1e-4
+  scanned = run(stack_layers(params), scan_layers=True, **keys)
+  np.testing.assert_allclose(scanned, found, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

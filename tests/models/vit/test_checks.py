@@ -108,6 +108,10 @@ from vit_jax.models.vit import sizes
     (dict(norm_after_pool=True, pool="cls_gap"), ["'cls_gap'", "'gap'"]),
     (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),
+    (
+      dict(rope=True, rope_coordinates="unit", rope_grid=8),
+      ["rope_grid = 8", "rope_coordinates = 'unit'", "at 16"],
+    ),
   ],
 )
 def test_bad_value_is_named_with_what_would_do(keys, words):

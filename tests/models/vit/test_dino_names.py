@@ -1,4 +1,4 @@
-"""Names of DINOs stand for the networks of facebookresearch/dino and dinov2."""
+"""Names of DINOs stand for the networks of facebookresearch/dino to dinov3."""
 
 import pytest
 
@@ -6,8 +6,10 @@ from vit_jax.config import names
 from vit_jax.errors import UserError
 from vit_jax.models.vit import dino_names, shapes, sizes
 
+THIRD = [name for name in dino_names.NAMES if "v3" in name]
 
-@pytest.mark.parametrize("name", dino_names.NAMES)
+
+@pytest.mark.parametrize("name", [*dino_names.NAMES[: -len(THIRD)]])
 def test_published_names_are_found(name):
   model = names.find(name)
   assert (model.gelu, model.normalize) == ("exact", "imagenet")
@@ -34,11 +36,30 @@ def test_published_names_are_found(name):
     ("DINOv2-B/14-registers", 518, 86_582_016 + 768),
     ("DINOv2-L/14-registers", 518, 304_370_688 + 1024),
     ("DINOv2-g/14-registers", 518, 1_136_483_840 + 1536),
+    ("DINOv3-S/16", 224, 21_596_160),
+    ("DINOv3-S+/16", 224, 28_692_480),
+    ("DINOv3-B/16", 224, 85_659_648),
+    ("DINOv3-L/16", 512, 303_128_576),
+    ("DINOv3-H+/16", 224, 840_591_360),
+    ("DINOv3-7B/16", 224, 6_716_030_976),
   ],
 )
 def test_networks_have_as_many_parameters_as_published(name, image_size, count):
   model = names.find(name).model_copy(update={"image_size": image_size})
   assert shapes.num_params(model, None) == count
+
+
+@pytest.mark.parametrize("name", THIRD)
+def test_dinov3s_have_rotary_positions_alone(name):
+  model = names.find(name)
+  assert (model.pos_embedding, model.rope, model.registers) == ("none", True, 4)
+  assert (model.rope_base, model.rope_coordinates) == (100, "unit")
+  assert model.layer_norm_eps == 1e-5 and model.layer_scale
+  assert (model.gelu, model.normalize) == ("exact", "imagenet")
+  assert (model.mlp == "swiglu") == ("+" in name or "7B" in name)
+  size = sizes.vit(model)
+  assert size.width // size.num_heads == (128 if "7B" in name else 64)
+  assert name in names.known()
 
 
 def test_hidden_units_of_the_giant_are_two_thirds_in_eights():
@@ -48,7 +69,7 @@ def test_hidden_units_of_the_giant_are_two_thirds_in_eights():
   assert size.mlp_dim == hidden
 
 
-@pytest.mark.parametrize("name", ["DINO-S/16-registers", "DINOv3-S/16"])
+@pytest.mark.parametrize("name", ["DINO-S/16-registers", "DINOv3-g/14"])
 def test_other_names_are_not_known(name):
   with pytest.raises(UserError, match=name):
     names.find(name)

@@ -46,8 +46,8 @@ class Encoder(nn.Module):
     num_registers: Number of prefix tokens without positions, the last of
       `num_prefix`.
     rope: True if patches have rotary positions in addition to `pos_embedding`.
-    rope_grid: Rows and columns to which those of any grid are scaled, see
-      `rope_table.table`.
+    rope_grid: Rows and columns to which those of any grid are scaled, if
+      `rope_coordinates` are 'patches', see `rope_table.table`.
 
   The other attributes are the keys of `config.model` with the same names.
   """
@@ -71,6 +71,8 @@ class Encoder(nn.Module):
   num_registers: int = 0
   rope: bool = False
   rope_grid: int | None = 16
+  rope_base: float = 10_000.0
+  rope_coordinates: str = "patches"
 
   def setup(self):
     if self.pos_embedding not in _BETWEEN_TOKENS:
@@ -242,6 +244,8 @@ class Encoder(nn.Module):
         head_size,
         reference=self.rope_grid,
         num_prefix=self.num_prefix,
+        base=self.rope_base,
+        coordinates=self.rope_coordinates,
       )
     )
 

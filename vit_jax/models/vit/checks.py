@@ -192,6 +192,12 @@ def _check_rope(model: schema.Model, size: sizes.Size) -> None:
       f" (config.model.num_heads = {heads}) are not a multiple of 4; use"
       f" config.model.width={nearest_multiples(size.width, 4 * heads)}."
     )
+  if model.rope_coordinates == "unit" and model.rope_grid != 16:
+    raise UserError(
+      f"config.model.rope_grid = {model.rope_grid} scales rows and columns that"
+      " are counted in patches, but config.model.rope_coordinates = 'unit';"
+      " leave rope_grid at 16, or set rope_coordinates to 'patches'."
+    )
   if model.pos_embedding in ("relative", "relative_bias"):
     raise UserError(
       "config.model.rope = True is a relative position itself, so that"

@@ -70,6 +70,8 @@ class ViT(nn.Module):
   pos_embedding_resize: str = "bilinear"
   rope: bool = False
   rope_grid: int | None = 16
+  rope_base: float = 10_000.0
+  rope_coordinates: str = "patches"
   dropout_rate: float = 0.0
   stochastic_depth_rate: float = 0.0
   stochastic_depth: str = "linear"
@@ -151,6 +153,8 @@ class ViT(nn.Module):
       self.registers,
       self.rope,
       self.rope_grid,
+      self.rope_base,
+      self.rope_coordinates,
       name="Transformer",
     )
     if self.pool == "map":

@@ -115,13 +115,25 @@ class ViTModel(Model):
     False,
     "Rotary positions in addition to `pos_embedding`: queries and keys of"
     " patches are rotated by angles of row and column, arXiv 2104.09864, as"
-    " in [EVA].",
+    " in [EVA] and [DV3].",
   )
   rope_grid: Size | None = key(
     16,
     "Patches per side to which the rotary positions of any grid are scaled,"
     " so that larger images have finer steps; None: steps of one patch for"
     " any grid. 16 [EVA].",
+  )
+  rope_base: Positive = key(
+    10_000.0,
+    "Base of the powers that slow the rotation from one pair of units to the"
+    " next. 10000 [EVA], 100 [DV3].",
+  )
+  rope_coordinates: Literal["patches", "unit"] = key(
+    "patches",
+    "Rows and columns that rotary positions turn by. patches: their numbers,"
+    " scaled to rope_grid [EVA]; unit: centres of patches in an image that"
+    " reaches from -1 to 1 along each axis, where 1 is a full turn of the first"
+    " pair of units [DV3].",
   )
   dropout_rate: Fraction = key(0.0, "Dropout rate. [P] Table 3.")
   stochastic_depth_rate: Fraction = key(

@@ -86,6 +86,8 @@ NPZ = Npz(
     "pos_embedding_resize",
     "rope",
     "rope_grid",
+    "rope_base",
+    "rope_coordinates",
     "gelu",
     "layer_norm_eps",
     "distillation",
