@@ -265,7 +265,7 @@ def test_positions_of_registers_are_added_to_them(copied):
       ["swin_*_patch*, swinv2_*_window*, pvt_v2_*, "],
     ),
     ({"architecture": "vit_base_patch16_rpn_224"}, ["norms after"]),
-    ({"architecture": "vit_small_patch16_dinov3"}, ["rotary positions"]),
+    ({"architecture": "vit_small_patch16_lingbot"}, ["rotary positions"]),
     ({"architecture": "vit_pe_core_tiny_patch16_384"}, ["rotary positions"]),
     ({"architecture": "vit_base_patch16_rope_ape_224"}, ["rotary positions"]),
     ({"global_pool": "max"}, ["global_pool", "max"]),

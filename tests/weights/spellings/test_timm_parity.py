@@ -66,6 +66,8 @@ MODELS = (
   ("eva_large_patch14_196", PATCH14),
   ("eva02_tiny_patch14_224", PATCH14),
   ("eva02_base_patch14_448", PATCH14),
+  ("vit_small_patch16_dinov3_qkvb", SMALL),
+  ("vit_huge_plus_patch16_dinov3", SMALL | {"global_pool": "token"}),
 )
 
 

@@ -20,6 +20,8 @@ from vit_jax.weights.spellings import timm_write
 VIT = dict(depth=2, gelu="exact", pos_embedding_resize="bicubic_antialias")
 STAGES4 = dict(depths=(1, 1, 1, 1), widths=(6, 8, 8, 10), image_size=64)
 ROPE = VIT | {"rope": True, "key_bias": False}
+DINOV3 = ROPE | {"pos_embedding": "none", "registers": 2, "rope_base": 100.0}
+DINOV3 |= {"rope_coordinates": "unit", "layer_norm_eps": 1e-5}
 BEIT = VIT | {"pos_embedding": "relative_bias", "cls_token": True}
 BEIT |= {"pos_embedding_at": "every_layer"}
 # Made by a function of `networks`, with keys.
@@ -63,6 +65,9 @@ CASES = {
   ),
   "eva_map": ("tiny", ROPE | {"pool": "map", "rope_grid": None}),
   "eva_without_table": ("tiny", ROPE | {"pos_embedding": "none"}),
+  "eva_of_another_base": ("tiny", ROPE | {"rope_base": 100.0}),
+  "dinov3": ("tiny", DINOV3 | {"pool": "gap", "cls_token": True}),
+  "dinov3_plus": ("tiny", DINOV3 | {"mlp": "swiglu", "layer_scale": 0.1}),
   "beit": ("tiny", BEIT | {"pool": "gap", "layer_scale": 0.1}),
   "beit_shared": (
     "tiny",

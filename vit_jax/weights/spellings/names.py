@@ -24,6 +24,7 @@ _NUMBER = re.compile(r"\{(\d+)\}")
 _LEAVES = {"kernel": "weight", "scale": "weight", "bias": "bias"}
 _HEADS = ("query", "key", "value")
 _HEAD = "head/kernel"
+_ROTATED = re.compile(r"Transformer/.*/(query|key)/(kernel|bias)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +37,14 @@ class Names:
       "stages.{0}.blocks.{0}". If a module has several rows, the first is
       written.
     required: Names of tensors that every file of this kind has.
+    by_halves: True if rotary positions rotate the first half of a head's units
+      with the second half. Ours rotate neighbours, so that units of queries and
+      keys are reordered.
   """
 
   rows: tuple[tuple[str, str], ...]
   required: tuple[str, ...] = ()
+  by_halves: bool = False
 
   def ours(self, name: str, rank: int) -> str:
     """Returns our path for a tensor; an unknown name is unchanged."""
@@ -111,7 +116,10 @@ def read(
     if ours in params:
       raise UserError(f"{path} holds {ours} twice, once as '{name}'.")
     _, heads = parts.get(ours.partition("/")[0], (None, num_heads))
-    params[ours] = np.asarray(to_ours(ours, tensor, heads), order="C")
+    array = to_ours(ours, tensor, heads)
+    if names.by_halves and _ROTATED.fullmatch(ours):
+      array = _swapped(array, (2, -1))
+    params[ours] = np.asarray(array, order="C")
   try:
     model, assumed = network.detect(params, path, said)
   except ShapeMismatchError as error:
@@ -146,12 +154,14 @@ def _without_heads(said: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 def write(params: Mapping[str, Any], names: Names) -> dict[str, np.ndarray]:
   """Converts parameters with unstacked layers to PyTorch tensors."""
-  return {
-    names.theirs(path): np.asarray(
-      _to_theirs(path, np.asarray(leaf, np.float32)), order="C"
-    )
-    for path, leaf in flat.flatten(params).items()
-  }
+  written: dict[str, np.ndarray] = {}
+  for path, leaf in flat.flatten(params).items():
+    array = np.asarray(leaf, np.float32)
+    if names.by_halves and _ROTATED.fullmatch(path):
+      array = _swapped(array, (-1, 2))
+    array = _to_theirs(path, array)
+    written[names.theirs(path)] = np.asarray(array, order="C")
+  return written
 
 
 def to_ours(path: str, tensor: np.ndarray, num_heads: int) -> np.ndarray:
@@ -175,6 +185,15 @@ def to_ours(path: str, tensor: np.ndarray, num_heads: int) -> np.ndarray:
   if module == "out" and len(others) == 1 and others[0] % num_heads == 0:
     return tensor.reshape(num_heads, others[0] // num_heads, last)
   return tensor
+
+
+def _swapped(array: np.ndarray, pairs: tuple[int, int]) -> np.ndarray:
+  """Transposes the units of heads as `pairs`; unchanged if these are odd."""
+  *others, size = array.shape or (1,)
+  if size % 2:
+    return array
+  split = array.reshape(*others, *pairs)
+  return split.swapaxes(-1, -2).reshape(array.shape)
 
 
 def _to_theirs(path: str, array: np.ndarray) -> np.ndarray:

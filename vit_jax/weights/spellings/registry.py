@@ -13,6 +13,7 @@ HUGGINGFACE = Registry(
   {
     # First, as everything without a form of its own is written as a ViT.
     "beit": f"{_ROOM}.vit.beit:HUGGINGFACE",
+    "dinov3_vit": f"{_ROOM}.vit.dinov3_huggingface:HUGGINGFACE",
     "dinov2": f"{_ROOM}.vit.dinov2:DINOV2",
     "dinov2_with_registers": f"{_ROOM}.vit.dinov2:DINOV2_WITH_REGISTERS",
     "vit": f"{_ROOM}.vit.huggingface:VIT",
@@ -55,6 +56,8 @@ TIMM = Registry(
     "swin": f"{_ROOM}.swin.timm:TIMM",
     "pvt": f"{_ROOM}.pvt.timm:TIMM",
     "beit": f"{_ROOM}.vit.beit:TIMM",
+    # Before those whose names its own begin with.
+    "dinov3": f"{_ROOM}.vit.dinov3:TIMM",
     # After BEiT, which has no key bias either.
     "eva02": f"{_ROOM}.vit.eva02:TIMM",
     "vit": f"{_ROOM}.vit.timm:TIMM",
@@ -100,6 +103,8 @@ ORIGINAL = Registry(
     "beitv2": f"{_ROOM}.vit.beit:SECOND",
     "beit": f"{_ROOM}.vit.beit:ORIGINAL",
     "vqkd": f"{_ROOM}.vit.vqkd:ORIGINAL",
+    # First, as it has all that identifies a ViT.
+    "dinov3": f"{_ROOM}.vit.dinov3:ORIGINAL",
     "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",

@@ -18,7 +18,7 @@ from vit_jax.weights.spellings.registry import TIMM
 # Regex of architectures -> their difference, which tensors may not show.
 _OTHERS = {
   r"_rpn_": "has its norms after the branches, unlike our networks",
-  r"_(dinov3|lingbot|sapiens2|rope_(?!reg)|pe_(core|lang|spatial))": (
+  r"_(lingbot|sapiens2|rope_(?!reg)|pe_(core|lang|spatial))": (
     "has rotary positions of another form than EVA-02's, which our networks do"
     " not have"
   ),

@@ -14,7 +14,7 @@ import numpy as np
 from vit_jax.errors import UserError
 from vit_jax.models.layers import rope_table
 from vit_jax.models.layers.position_resize import square_side
-from vit_jax.weights.fields import FLAG, TEXT, Fields
+from vit_jax.weights.fields import FLAG, NUMBER, TEXT, Fields
 from vit_jax.weights.spellings.contract import Beside, Original, Timm
 from vit_jax.weights.spellings.names import Names, Tensors
 from vit_jax.weights.spellings.vit import swiglu, timm
@@ -117,6 +117,8 @@ def _said_by_timm(
         " has rotary positions alone (model_args.use_abs_pos_emb = false)."
       )
     found["pos_embedding"] = "none"
+  if "rope_temperature" in arguments:
+    found["rope_base"] = arguments.get("rope_temperature", NUMBER)
   found["rope_grid"] = arguments.side("ref_feat_shape", _GRID)
   if arguments.values.get("ref_feat_shape", _GRID) is None:
     found["rope_grid"] = None
@@ -190,6 +192,7 @@ TIMM = Timm(
       "scale_mlp",
       "use_rot_pos_emb",
       "ref_feat_shape",
+      "rope_temperature",
       "use_fc_norm",
       "use_abs_pos_emb",
       "use_pre_transformer_norm",

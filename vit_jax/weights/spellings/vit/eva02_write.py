@@ -1,4 +1,4 @@
-"""Writes networks with rotary positions as timm's Eva."""
+"""Writes networks with rotary positions as timm's Eva: EVA-02 or DINOv3."""
 
 import re
 from typing import Any
@@ -18,6 +18,7 @@ from vit_jax.weights.spellings.timm_network import (
   require,
 )
 from vit_jax.weights.spellings.vit import (
+  dinov3,
   eva02,
   swiglu,
   timm_tokens,
@@ -32,6 +33,11 @@ _NAMES = {
   768: "eva02_base_patch14_224",
   1024: "eva02_large_patch14_224",
 }
+_OF_DINOV3 = {
+  384: "vit_small_patch16_dinov3",
+  768: "vit_base_patch16_dinov3",
+  1024: "vit_large_patch16_dinov3",
+}
 _BIAS = re.compile(r"(blocks\.\d+\.attn)\.([qv])\.bias")
 _FACTORS = re.compile(r"(blocks\.\d+)\.ls([12])\.gamma")
 _APART = (
@@ -41,11 +47,11 @@ _APART = (
 
 
 def _network(model: schema.Model) -> TimmNetwork:
-  size = sizes.vit(model)
+  size, is_dinov3 = sizes.vit(model), _is_dinov3(model)
   wanted: dict[str, Any] = {
     "distillation": "none",
     "representation_size": None,
-    "layer_norm_eps": 1e-6,
+    "layer_norm_eps": 1e-5 if is_dinov3 else 1e-6,
   }
   if model.mlp == "gelu" or model.pool == "map":
     wanted["gelu"] = "exact"
@@ -89,8 +95,16 @@ def _network(model: schema.Model) -> TimmNetwork:
   }
   if model.layer_scale is not None:
     arguments["init_values"] = model.layer_scale
+  if model.rope_base != 10_000:
+    arguments["rope_temperature"] = model.rope_base
+  architecture = _NAMES.get(size.width, _NAMES[192])
+  if is_dinov3:
+    del arguments["ref_feat_shape"]  # Without effect.
+    arguments |= {"rope_type": "dinov3", "rope_rotate_half": True}
+    arguments |= {"swiglu_align_to": 1, "dynamic_img_size": True}
+    architecture = _OF_DINOV3.get(size.width, _OF_DINOV3[384])
   return TimmNetwork(
-    architecture=_NAMES.get(size.width, _NAMES[192]),
+    architecture=architecture,
     arguments=arguments,
     pool=pool,
     width=size.width,
@@ -102,8 +116,10 @@ def _network(model: schema.Model) -> TimmNetwork:
 
 def _tensors(model: schema.Model, params: Tensors) -> Tensors:
   found = timm_tokens.folded(model, params)
-  written = names.write(flat.unflatten(found), eva02.TIMM.names)
-  if model.mlp == "swiglu" and not model.mlp_norm:
+  is_dinov3 = _is_dinov3(model)
+  table = dinov3.TIMM.names if is_dinov3 else eva02.TIMM.names
+  written = names.write(flat.unflatten(found), table)
+  if model.mlp == "swiglu" and not (model.mlp_norm or is_dinov3):
     written = dict(
       swiglu.put_together(written, ".mlp.fc1", ".mlp.gate", ".mlp.fc1")
     )
@@ -118,6 +134,10 @@ def _tensors(model: schema.Model, params: Tensors) -> Tensors:
     for part in "qkv":
       written.setdefault(f"attn_pool.{part}.bias", zeros)
   return timm_write.joined(written)
+
+
+def _is_dinov3(model: schema.Model) -> bool:
+  return model.rope_coordinates == "unit"
 
 
 def _apart(name: str) -> str:
