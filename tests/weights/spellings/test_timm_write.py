@@ -22,6 +22,7 @@ STAGES4 = dict(depths=(1, 1, 1, 1), widths=(6, 8, 8, 10), image_size=64)
 ROPE = VIT | {"rope": True, "key_bias": False}
 DINOV3 = ROPE | {"pos_embedding": "none", "registers": 2, "rope_base": 100.0}
 DINOV3 |= {"rope_coordinates": "unit", "layer_norm_eps": 1e-5}
+DINOV3 |= {"layer_scale": 0.1}
 BEIT = VIT | {"pos_embedding": "relative_bias", "cls_token": True}
 BEIT |= {"pos_embedding_at": "every_layer"}
 # Made by a function of `networks`, with keys.
@@ -67,7 +68,7 @@ CASES = {
   "eva_without_table": ("tiny", ROPE | {"pos_embedding": "none"}),
   "eva_of_another_base": ("tiny", ROPE | {"rope_base": 100.0}),
   "dinov3": ("tiny", DINOV3 | {"pool": "gap", "cls_token": True}),
-  "dinov3_plus": ("tiny", DINOV3 | {"mlp": "swiglu", "layer_scale": 0.1}),
+  "dinov3_plus": ("tiny", DINOV3 | {"mlp": "swiglu"}),
   "beit": ("tiny", BEIT | {"pool": "gap", "layer_scale": 0.1}),
   "beit_shared": (
     "tiny",
@@ -230,6 +231,8 @@ def test_a_file_tells_its_config_whatever_lies_beside_it(tmp_path):
     ("tiny", {"pool": "cls_gap"}, "model.pool='cls_gap'"),
     ("tiny", BEIT | {"pool": "cls_gap"}, "model.pool='cls_gap'"),
     ("tiny", VIT | {"rope": True}, "model.key_bias=True with model.rope=True"),
+    ("tiny", DINOV3 | {"layer_scale": None}, "model.layer_scale=None"),
+    ("tiny", DINOV3 | {"layer_norm_eps": 1e-6}, "model.layer_norm_eps=1e-06"),
     ("tiny", BEIT | {"gelu": "tanh"}, "model.gelu='tanh'"),
     ("tiny_hybrid", {}, "model.stem_blocks=\\(1, 1\\)"),
     ("tiny_resnet", {}, "model.blocks=\\(1, 2\\)"),

@@ -99,6 +99,10 @@ def _network(model: schema.Model) -> TimmNetwork:
     arguments["rope_temperature"] = model.rope_base
   architecture = _NAMES.get(size.width, _NAMES[192])
   if is_dinov3:
+    if model.layer_scale is None:  # timm drops an argument of None.
+      raise cannot(
+        _KIND, "model.layer_scale=None with model.rope_coordinates='unit'"
+      )
     del arguments["ref_feat_shape"]  # Without effect.
     arguments |= {"rope_type": "dinov3", "rope_rotate_half": True}
     arguments |= {"swiglu_align_to": 1, "dynamic_img_size": True}
