@@ -1,13 +1,15 @@
 """Published ConvNeXts give what transformers and timm make of them."""
 
 import json
+import re
 
 import jax
 import numpy as np
 import pytest
 from etils import epath
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
+from tests.weights import torch_zip
 from tests.weights.published import (
   GOLDEN,
   change,
@@ -237,3 +239,57 @@ def test_a_missing_block_is_a_table(copied):
   )
   with pytest.raises(UserError, match=f"(?s)ConvNeXt.*{left_out}.weight"):
     timm.read(directory)
+
+
+def dinov3s(tensors):
+  """A ConvNeXt's tensors by the names of transformers' DINOv3, but the head."""
+  found = {}
+  for name, tensor in tensors.items():
+    name = re.sub(
+      r"^downsample_layers\.(\d)\.", r"stages.\1.downsample_layers.", name
+    )
+    name = re.sub(r"^stages\.(\d)\.(\d)\.", r"stages.\1.layers.\2.", name)
+    for old, new in (
+      ("dwconv", "depthwise_conv"),
+      ("pwconv", "pointwise_conv"),
+    ):
+      name = name.replace(old, new)
+    name = re.sub(r"(^|\.)norm\.", r"\1layer_norm.", name)
+    found[name] = tensor
+  return {n: x for n, x in found.items() if not n.startswith("head.")}
+
+
+@pytest.mark.parametrize("form", ["huggingface", "transformers 5", "authors"])
+def test_convnexts_of_dinov3_are_read(tmp_path, form):
+  """They have no head: that of the fixture is applied here."""
+  published = load_file(GOLDEN / "original_convnext" / tensors.FILE)
+  wanted = expected("original_convnext")
+  if form == "authors":
+    more = {f"norms.3.{x}": published[f"norm.{x}"] for x in ("weight", "bias")}
+    bare = {n: x for n, x in published.items() if not n.startswith("head.")}
+    path = torch_zip.save(tmp_path / "dinov3.pth", bare | more)
+  else:
+    prefix = "model." * (form == "transformers 5")
+    found = {
+      prefix * name.startswith("stages.") + name: x
+      for name, x in dinov3s(published).items()
+    }
+    save_file(found, tmp_path / "model.safetensors")
+    config = {
+      "model_type": "dinov3_convnext",
+      "depths": [1, 1, 2, 1],
+      "hidden_sizes": [8, 8, 12, 16],
+      "layer_norm_eps": 1e-6,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    path = str(tmp_path)
+  weights = files.read(path)
+  assert weights.model.num_classes is None
+  features = outputs(weights, wanted["images"])
+  logits = features @ published["head.weight"].T + published["head.bias"]
+  assert relative_error(logits, wanted["outputs"]) < 1e-5
+  # Written as a ConvNext, whose outputs are the same.
+  if form == "huggingface":
+    huggingface.write(tmp_path / "out", weights)
+    again = outputs(huggingface.read(tmp_path / "out"), wanted["images"])
+    np.testing.assert_array_equal(again, features)

@@ -22,6 +22,7 @@ HUGGINGFACE = Registry(
     "bit": f"{_ROOM}.resnet.huggingface:BIT",
     "convnext": f"{_ROOM}.convnext.huggingface:CONVNEXT",
     "convnextv2": f"{_ROOM}.convnext.huggingface:CONVNEXT_V2",
+    "dinov3_convnext": f"{_ROOM}.convnext.huggingface:DINOV3",
     "swin": f"{_ROOM}.swin.huggingface:SWIN",
     "swinv2": f"{_ROOM}.swin.huggingface:SWIN_V2",
     "pvt_v2": f"{_ROOM}.pvt.huggingface:PVT_V2",

@@ -1,5 +1,9 @@
-"""Hugging Face's ConvNext and ConvNextV2."""
+"""Hugging Face's ConvNext and ConvNextV2, and DINOv3's ConvNeXts.
 
+The latter are read only, as their networks are those of a ConvNext.
+"""
+
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,22 @@ _NAMES = torch.names(
 )
 
 
+_NAMES_OF_DINOV3 = torch.names(
+  stem=("stages.0.downsample_layers.0", "stages.0.downsample_layers.1"),
+  downsample="stages.{1}.downsample_layers",
+  block="stages.{0}.layers.{0}",
+  parts={
+    "depthwise": "depthwise_conv",
+    "norm": "layer_norm",
+    "expand": "pointwise_conv1",
+    "project": "pointwise_conv2",
+    "gamma": "gamma",
+  },
+  norm="layer_norm",
+  head="classifier",
+)
+
+
 def _select(config: Fields, tensors: Tensors) -> tuple[Tensors, list[str]]:
   """Removes axes of length 1 from vectors that are stored like maps."""
   del config
@@ -53,6 +73,22 @@ def _said(config: Fields, tensors: Tensors) -> dict[str, Any]:
     "image_size": config.side("image_size", 224),
     "layer_norm_eps": _EPSILON,
     "head_norm_eps": epsilon,
+  }
+
+
+def _said_of_dinov3(config: Fields, tensors: Tensors) -> dict[str, Any]:
+  found = _said(config, tensors)
+  epsilon = config.get("layer_norm_eps", NUMBER, _EPSILON)
+  return found | {"layer_norm_eps": epsilon, "head_norm_eps": epsilon}
+
+
+def _config_of_dinov3(model: schema.Model) -> dict[str, Any]:
+  size = sizes.convnext(model)
+  return {
+    "num_channels": 3,
+    "hidden_sizes": list(size.widths),
+    "depths": list(size.depths),
+    "layer_norm_eps": model.layer_norm_eps,
   }
 
 
@@ -117,3 +153,12 @@ def _record(version: int, prefix: str) -> HuggingFace:
 
 CONVNEXT = _record(1, "convnext.")
 CONVNEXT_V2 = _record(2, "convnextv2.")
+DINOV3 = dataclasses.replace(
+  CONVNEXT,
+  writes=lambda model: False,
+  # The module that transformers keeps the stages in, in memory.
+  prefix="model.",
+  names=_NAMES_OF_DINOV3,
+  said=_said_of_dinov3,
+  config=_config_of_dinov3,
+)

@@ -1,4 +1,4 @@
-"""The authors' own checkpoints: facebookresearch/ConvNeXt and ConvNeXt-V2."""
+"""The authors' checkpoints: facebookresearch/ConvNeXt, ConvNeXt-V2, dinov3."""
 
 import re
 from typing import Any
@@ -10,6 +10,7 @@ from vit_jax.weights.spellings.contract import Original
 from vit_jax.weights.spellings.convnext import torch
 from vit_jax.weights.spellings.names import Tensors
 
+_NORMS = "norms."
 _NAMES = torch.names(
   stem=("downsample_layers.0.0", "downsample_layers.0.1"),
   downsample="downsample_layers.{1}",
@@ -30,11 +31,15 @@ _GRN = re.compile(r"stages\.\d+\.0\.grn\.gamma")  # Of a stage's first block.
 
 
 def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
-  """Adds the norm that FCMAE's files lack, and removes axes of length 1."""
+  """Adds the norm that FCMAE's files lack, and removes axes of length 1.
+
+  DINOv3's files hold the last norm twice, also as the norm of the last stage.
+  """
   del path
   prepared = {
     name: tensor.reshape(-1) if ".grn." in name else tensor
     for name, tensor in tensors.items()
+    if not name.startswith(_NORMS)
   }
   grns = sorted(filter(_GRN.fullmatch, tensors))
   tops = [name for name in tensors if name.startswith(("norm.", "head."))]
@@ -59,5 +64,8 @@ def _said(tensors: Tensors, path: str, notes: list[str]) -> dict[str, Any]:
 
 
 ORIGINAL = Original(
-  label="ConvNeXt, ConvNeXt V2", names=_NAMES, said=_said, prepare=_prepare
+  label="ConvNeXt, ConvNeXt V2, DINOv3's ConvNeXt",
+  names=_NAMES,
+  said=_said,
+  prepare=_prepare,
 )
