@@ -251,10 +251,18 @@ def test_files_of_every_form_compute_what_is_published(tmp_path, form, gated):
     np.testing.assert_array_equal(mask_token[0], tensors["mask_token"])
 
 
-def test_the_statistics_of_satellite_images_are_said(tmp_path):
-  notes = files.read(saved(tmp_path, published())).assumed
-  assert len(notes) == 1
-  assert "'imagenet'" in notes[0] and "0.43,0.411,0.296/" in notes[0]
+def test_the_name_of_a_file_says_how_pixels_are_normalised(tmp_path):
+  of_satellites = ((0.43, 0.411, 0.296), (0.213, 0.156, 0.143))
+  usual = pixels.NAMED["imagenet"]
+  for name, wanted in (("sat493m-ead", of_satellites), ("LVD1689M", usual)):
+    path = tmp_path / f"dinov3_vitl16_pretrain_{name}.pth"
+    weights = files.read(torch_zip.save(path, published()))
+    assert pixels.parse(weights.model.normalize) == wanted
+    assert not weights.assumed
+  weights = files.read(saved(tmp_path, published()))
+  assert weights.model.normalize == "imagenet"
+  (note,) = weights.assumed
+  assert "'imagenet'" in note and "'0.43,0.411,0.296/" in note
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -377,3 +385,14 @@ def test_a_classifier_is_written_for_timm_alone(tmp_path):
     vit_jax.save(str(tmp_path / "a"), network, params, form="huggingface")
   vit_jax.save(str(tmp_path / "b"), network, params, form="timm")
   assert vit_jax.load(str(tmp_path / "b"))[0].rope_coordinates == "unit"
+
+
+@pytest.mark.parametrize("keys", [{}, {"use_abs_pos_emb": False}])
+def test_timms_files_without_an_architecture_are_refused(tmp_path, keys):
+  """Their names are those of an EVA-02 without a table."""
+  path = spelled_for_timm(tmp_path, published(), **keys)
+  config = json.loads((tmp_path / "timm" / "config.json").read_text())
+  del config["architecture"]
+  (tmp_path / "timm" / "config.json").write_text(json.dumps(config))
+  with pytest.raises(UserError, match="architecture, such as .*_dinov3_qkvb"):
+    files.read(f"{path}/model.safetensors")

@@ -31,8 +31,11 @@ _MASK = ".bias_mask"
 _KEY_BIAS = re.compile(r"blocks\.\d+\.attn\.k\.bias")
 # A norm for crops of training alone, and one that others have for tokens.
 _LOCAL_NORM, _CLS_NORM = "local_cls_norm.", "cls_norm."
-# Of the satellite images of SAT-493M.
-_SATELLITE = "0.43,0.411,0.296/0.213,0.156,0.143"
+# Data in the names of the authors' files -> their normalisation of pixels.
+_OF_DATA = {
+  "lvd1689m": "imagenet",
+  "sat493m": "0.43,0.411,0.296/0.213,0.156,0.143",
+}
 _ARGUMENTS = {
   "rope_type": "dinov3",
   "rope_rotate_half": True,
@@ -123,12 +126,16 @@ def _said_by_authors(
   tensors: Tensors, path: str, notes: list[str]
 ) -> dict[str, Any]:
   found = _said_by_timm(Fields(path, {}), tensors, path, [])
-  notes.append(
-    "Pixels are taken to be normalised as for weights of LVD-1689M"
-    " (model.normalize='imagenet'); those of satellite images, SAT-493M, want"
-    f" '{_SATELLITE}'."
-  )
-  return {**found, "pool": "cls"}
+  name = path.rpartition("/")[2].lower()
+  data = [data for data in _OF_DATA if data in name]
+  if len(data) != 1:
+    notes.append(
+      "The name of the file does not say what DINOv3 learned from: pixels are"
+      " normalised as for LVD-1689M (model.normalize='imagenet'); weights of"
+      f" satellite images, SAT-493M, want '{_OF_DATA['sat493m']}'."
+    )
+  normalize = _OF_DATA[data[0] if len(data) == 1 else "lvd1689m"]
+  return {**found, "pool": "cls", "normalize": normalize}
 
 
 TIMM = Timm(

@@ -111,10 +111,14 @@ def _said_by_timm(
   usual = not name.startswith("eva_")
   found["rope"] = arguments.get("use_rot_pos_emb", FLAG, usual)
   if "pos_embed" not in tensors:
-    if arguments.get("use_abs_pos_emb", FLAG, "_rope_" not in name):
+    has_table = arguments.get("use_abs_pos_emb", FLAG, "_rope_" not in name)
+    # DINOv3 has equal names, but rotates otherwise.
+    if has_table or "architecture" not in config:
       raise UserError(
-        f"{path} has no tensor 'pos_embed', and no config says that the network"
-        " has rotary positions alone (model_args.use_abs_pos_emb = false)."
+        f"{path} has no tensor 'pos_embed', and no config says which network"
+        " with rotary positions alone it is (architecture, such as"
+        " 'vit_small_patch16_dinov3_qkvb'; for EVA-02 also"
+        " model_args.use_abs_pos_emb = false)."
       )
     found["pos_embedding"] = "none"
   if "rope_temperature" in arguments:
