@@ -11,10 +11,10 @@ or g/14, trained for 500 on your own data, which `data` names (`data=folder`,
 for example): the authors' LVD-142M is not published. All learn without labels.
 
 recipe=dinov3: L/16 as in facebookresearch/dinov3
-(configs/train/vitl_im1k_lin834.yaml), with rotary positions in place of learned
-ones, a head for patches, Sinkhorn, prototypes without directions and lengths of
-their own, and tokens that start like DeiT's. The authors give 82.2 % for k-NN
-and 83.3 % for linear probes; DINOv2's recipe gave 81.6 and 82.9.
+(configs/train/vitl_im1k_lin834.yaml), with rotary instead of learned positions,
+a separate head for patches, Sinkhorn, prototypes that are rows of a linear
+layer, and tokens that start like DeiT's. The authors report 82.2 % for k-NN and
+83.3 % for linear probes; DINOv2's recipe has 81.6 and 82.9.
 
 phase=high_resolution: 10,000 updates with global crops of 518 pixels, from a
 run of L/14 or g/14. The paper says no more: everything else is as before, with
@@ -165,7 +165,7 @@ def _pretrain(args: SimpleNamespace) -> ml_collections.ConfigDict:
 
 
 def _to_dinov3(config: ml_collections.ConfigDict) -> None:
-  """What facebookresearch/dinov3 does differently on ImageNet-1k."""
+  """Applies the differences of facebookresearch/dinov3 on ImageNet-1k."""
   config.model.update(
     pos_embedding="none",
     rope=True,
