@@ -5,10 +5,11 @@
       --config.init_from=RUN
 
 The plain ViT of docs/families_study.md is pre-trained on CIFAR-10, an image
-folder DIR, by MAE, BEiT, BEiT v2, DINO and DINOv2, and with labels for
-comparison (`run=supervised`). All runs have the compute in which the supervised
-one sees `seen` images; `random` keeps its initial weights. Frozen features are
-measured by k-NN and a linear probe. `tokenizer` is BEiT's, the file that
+folder DIR, by MAE, BEiT, BEiT v2, DINO, DINOv2 and DINOv2 with the keys of
+configs/dinov2.py:recipe=dinov3, and with labels for comparison
+(`run=supervised`). All runs have the compute in which the supervised one sees
+`seen` images; `random` keeps its initial weights. Frozen features are measured
+by k-NN and a linear probe. `tokenizer` is BEiT's, the file that
 benchmarks/study_selfsupervised.py makes by k-means of the features of `random`,
 or BEiT v2's, the run `vqkd`, whose `teacher` is the run `mae`.
 
@@ -37,6 +38,7 @@ MACS = {
   "beitv2": 6.76,
   "dino": 14.89,
   "dinov2": 15.67,
+  "dinov3": 15.67,
 }
 RUNS = ("random", *MACS, "tuned")
 SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
@@ -80,11 +82,12 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _vqkd(config, args.teacher)
   elif args.run in ("beit", "beitv2"):
     _beit(config, args.run, args.tokenizer)
-  elif args.run in ("dino", "dinov2"):
+  elif args.run in ("dino", "dinov2", "dinov3"):
     _dino(config, args.run)
   if not args.smoke:
     return config
-  config = smoke.shrink(config, enlarge=2 if args.run == "dinov2" else 1)
+  masks = args.run in ("dinov2", "dinov3")
+  config = smoke.shrink(config, enlarge=2 if masks else 1)
   if "watched" in config.evals:
     # Both k-NNs use the same generated data, so they need two names.
     generated = config.evals.watched.datasets.generated
@@ -150,15 +153,19 @@ def _beit(config: ml_collections.ConfigDict, run: str, tokenizer: str) -> None:
 def _dino(config: ml_collections.ConfigDict, run: str) -> None:
   """Crops of 32 and 16 px, and few prototypes."""
   config.objective.update(
-    name=run,
+    name="dino" if run == "dino" else "dinov2",
     prototypes=512,
     hidden_width=256,
     bottleneck=64,
     teacher_momentum="cosine(0.99, 1.0)",
     teacher_temperature=0.04,
   )
-  if run == "dinov2":
+  if run != "dino":
     config.objective.patch_bottleneck = 64
+  if run == "dinov3":
+    config.model.update(pos_embedding="none", weight_init="deit")
+    config.model.update(rope=True, rope_base=100.0, rope_coordinates="unit")
+    config.objective.update(unit_prototypes=False, weight_norm=False)
   config.train.preprocess = "decode|keep('image')"
   views = config.train.views
   views["global"] = default_view(count=2, preprocess=_views(0.4, 1.0))
