@@ -18,6 +18,14 @@ MAGIC = 0x1950A86A20F9469CFC6C
 TABLE = np.arange(6, dtype="<f4")
 
 
+def doubled(times: int) -> list:
+  """Lists that each hold the one before twice."""
+  items: list = []
+  for _ in range(times):
+    items = [items, items]
+  return items
+
+
 def text(value: str) -> bytes:
   return b"X" + struct.pack("<I", len(value)) + value.encode()
 
@@ -162,6 +170,9 @@ def test_every_cut_is_damage(tmp_path):
     ({"keys": ["6"]}, "its list of numbers"),
     ({"keys": []}, "its list of numbers"),
     ({"keys": 5}, "its list of numbers"),
+    ({"keys": [5]}, "its list of numbers"),
+    # Its text would have 2^60 brackets.
+    ({"keys": [doubled(60)]}, "its list of numbers"),
   ],
 )
 def test_other_pickles_are_refused(tmp_path, others, message):

@@ -51,12 +51,17 @@ def read(
   storages: dict[str, torch_pickle.Storage] = {}
   value = torch_pickle.read(pickles, storages)
   keys = torch_pickle.read(pickles)
-  if not isinstance(keys, list) or {*map(str, keys)} != storages.keys():
+  if (
+    not isinstance(keys, list)
+    # Other keys may be slow to hash.
+    or not all(isinstance(key, str) for key in keys)
+    or {*keys} != storages.keys()
+  ):
     raise ValueError("its list of numbers is not that of its tensors")
   places: dict[str, tuple[int, int]] = {}
   end = file.seek(0, os.SEEK_END)
   place = pickles.tell()
-  for key in map(str, keys):
+  for key in keys:
     storage = storages[key]
     if storage.kind not in widths:
       raise torch_pickle.unknown_kind(storage)
