@@ -2,6 +2,7 @@
 
 import base64
 import os
+import pathlib
 import resource
 import subprocess
 import sys
@@ -125,6 +126,22 @@ def test_without_images_parameters_are_seen(npz, tmp_path):
   assert visualize.visualize(npz, str(tmp_path), []) == 0
   assert written(tmp_path) == WRITTEN_ALWAYS | OF_PARAMETERS
   assert "There are no images" in page(tmp_path)
+
+
+@pytest.mark.parametrize(
+  "name, makes",
+  [
+    (".filters.png.0a1b2c3d.partial", pathlib.Path.mkdir),
+    (".film.mp4.download.partial", pathlib.Path.touch),
+  ],
+)
+def test_only_its_own_half_written_files_are_removed(
+  npz, tmp_path, name, makes
+):
+  makes(tmp_path / name)
+  with pytest.raises(UserError, match="nothing is overwritten"):
+    visualize.visualize(npz, str(tmp_path), [])
+  assert (tmp_path / name).exists()
 
 
 def test_what_a_kill_has_left_does_not_count(npz, tmp_path):

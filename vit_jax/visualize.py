@@ -130,6 +130,10 @@ def visualize(
   return command_line.EXIT_BAD_INPUT if failed else 0
 
 
+# As `records` names them.
+_HALF_WRITTEN = f".*.{'[0-9a-f]' * 8}.partial"
+
+
 def _check_free(output: str) -> None:
   """Checks that nothing would be overwritten; removes what a kill has left."""
   from vit_jax.weights import path_errors
@@ -140,7 +144,8 @@ def _check_free(output: str) -> None:
       return
     found = list(path.iterdir()) if path.is_dir() else []
     is_free = path.is_dir() and all(
-      fnmatch.fnmatch(one.name, ".*.????????.partial") for one in found
+      fnmatch.fnmatchcase(one.name, _HALF_WRITTEN) and one.is_file()
+      for one in found
     )
     for one in found if is_free else ():
       one.unlink(missing_ok=True)
