@@ -108,6 +108,8 @@ from vit_jax.models.vit import sizes
     (dict(norm_after_pool=True, pool="cls_gap"), ["'cls_gap'", "'gap'"]),
     (dict(cls_token=True, pool="map"), ["'map'", "cls_token"]),
     (dict(name="vti"), ["config.model.name", "'vit'"]),
+    (dict(rope_base=100.0), ["rope_base = 100.0", "rope = False", "10000.0"]),
+    (dict(rope_coordinates="unit"), ["rope_coordinates = 'unit'", "rope=True"]),
     (
       dict(rope=True, rope_coordinates="unit", rope_grid=8),
       ["rope_grid = 8", "rope_coordinates = 'unit'", "at 16"],

@@ -183,6 +183,15 @@ def _check_stochastic_depth(model: schema.Model) -> None:
 
 def _check_rope(model: schema.Model, size: sizes.Size) -> None:
   if not model.rope:
+    for key in ("rope_base", "rope_coordinates"):
+      value = getattr(model, key)
+      default = type(model).model_fields[key].default
+      if value != default:
+        raise UserError(
+          f"config.model.{key} = {value!r} is of rotary positions, but"
+          " config.model.rope = False; set config.model.rope=True, or leave"
+          f" {key} at {default!r}."
+        )
     return
   heads = size.num_heads
   if size.width // heads % 4:
