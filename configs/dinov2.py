@@ -84,7 +84,10 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   arguments.check_choice("phase", args.phase, _PHASES)
   arguments.check_choice("recipe", args.recipe, ("dinov2", "dinov3"))
   arguments.check_choice("blur", args.blur, _BLURS)
-  if args.recipe == "dinov3" and (args.model, args.phase) != ("L/16", "pretrain"):
+  if args.recipe == "dinov3" and (args.model, args.phase) != (
+    "L/16",
+    "pretrain",
+  ):
     raise UserError(
       f"Config argument recipe=dinov3 with model={args.model} and"
       f" phase={args.phase} is not known; the authors have published it for"
