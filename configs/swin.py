@@ -46,7 +46,7 @@ class Phase:
     warmup: Epochs of warmup.
     image_size: Side of the images, pixels; None: that of the model.
     base_lr: Peak learning rate for 512 images an update.
-    end_lr: The last one, likewise.
+    end_lr: Last learning rate, for 512 images too.
     batch_size: Images of an update.
     weight_decay: Multiplied by the learning rate.
     keeps_head: False starts a new head instead of that of `init_from`.
