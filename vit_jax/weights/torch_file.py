@@ -104,8 +104,8 @@ def _about_start(path: epath.Path, is_tar: bool) -> str:
       "torch.load(FILE, weights_only=False), NEW_FILE)`."
     )
   return (
-    f"{path} is damaged or no checkpoint of PyTorch: it is not a zip"
-    " archive, nor a pickle. Copy or download it again."
+    f"{path} is damaged or no checkpoint of PyTorch: it is not a zip archive."
+    " Copy or download it again."
   )
 
 
