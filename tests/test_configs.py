@@ -1237,13 +1237,16 @@ def test_dinov3_differs_from_dinov2_on_imagenet_as_released():
   assert objective.separate_patch_head and objective.centering == "sinkhorn"
   assert (objective.bottleneck, objective.patch_bottleneck) == (256, 256)
   assert not (objective.weight_norm or objective.unit_prototypes)
-  assert objective.model_copy(
-    update={
-      "separate_patch_head": False,
-      "centering": "mean",
-      "weight_norm": True,
-    }
-  ) == (before.objective)
+  assert (
+    objective.model_copy(
+      update={
+        "separate_patch_head": False,
+        "centering": "mean",
+        "weight_norm": True,
+      }
+    )
+    == before.objective
+  )
   with pytest.raises(UserError, match="recipe=dinov3.*model=L/14.*L/16"):
     load(file("dinov2"), "model=L/14,recipe=dinov3")
 

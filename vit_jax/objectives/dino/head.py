@@ -63,7 +63,8 @@ class Prototypes(nn.Module):
   """Directions, and lengths if they are learned; or rows of a linear layer.
 
   Directions are initialised as torch's Linear, because the released layer is
-  created after the others are initialised; DINOv3's rows are as its others.
+  created after the others are initialised. Rows start like the head's
+  other layers, as in DINOv3.
   """
 
   num_prototypes: int
