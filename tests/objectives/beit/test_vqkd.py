@@ -139,6 +139,17 @@ def test_the_encoder_is_a_network_of_its_own(path):
   assert set(params["quantizer"]) == {"hidden", "code"}
 
 
+@pytest.mark.parametrize("number", [0, np.nan, np.inf])
+def test_a_codebook_without_codes_is_refused(tmp_path, number):
+  codes = published()["quantize.embedding.weight"].copy()
+  codes[slice(None) if number == 0 else 0] = number
+  path = torch_zip.save(
+    tmp_path / "vqkd.pth", {**published(), "quantize.embedding.weight": codes}
+  )
+  with pytest.raises(UserError, match="vqkd.pth.*codebook.*give a trained"):
+    tokenizers.read(objectives.config(tokenizer=path))
+
+
 @pytest.mark.parametrize(
   ("changes", "words"),
   [

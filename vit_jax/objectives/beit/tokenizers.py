@@ -194,6 +194,12 @@ def _vqkd(config: schema.Config) -> Tokenizer:
   quantized = jax.tree.map(
     np.asarray, {name: network.beside[name] for name in (QUANTIZER, CODEBOOK)}
   )
+  codes = quantized[CODEBOOK]
+  if not (codes.any() and np.isfinite(codes).all()):
+    raise UserError(
+      f"{kind.KEY} = {path!r} has a codebook that is all zeros or holds NaN or"
+      " infinity, so its tokens mean nothing; give a trained tokenizer."
+    )
   norm = LayerNorm(network.section.layer_norm_eps, "float32")
 
   def tokens(params, images, places):
