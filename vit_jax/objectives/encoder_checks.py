@@ -4,6 +4,12 @@ from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.errors import UserError
 
+# Flags with which a file without a norm of the patches starts a new one.
+_NEW_NORM = (
+  "--config.allow_change=model.norm_after_pool"
+  " --config.init_without=\"('Transformer/encoder_norm/.*','fc_norm/.*')\""
+)
+
 
 def check(config: schema.Config) -> None:
   """Checks that the network has patches and no untrained head.
@@ -52,8 +58,9 @@ def check_patch_learning(config: schema.Config) -> None:
   if config.model.norm_after_pool:
     raise UserError(
       "config.model.norm_after_pool = True has no norm of the patches, from"
-      f' which objective "{config.objective.name}" learns; set it for'
-      " fine-tuning alone."
+      f' which objective "{config.objective.name}" learns: it is for'
+      " fine-tuning. Leave it False; to start from a file without that norm,"
+      f" start the norm anew by {_NEW_NORM}."
     )
   weight_init = getattr(config.model, "weight_init", "vit")
   if weight_init != "vit":

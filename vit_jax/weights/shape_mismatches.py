@@ -180,4 +180,8 @@ def _advice(key: str, theirs: Any, ours: Any) -> str:
     return (
       f"the file's patches are of {theirs} pixels; set config.model.variant"
     )
-  return f"set config.model.{key}={theirs!r} (it is {ours!r})"
+  advice = f"set config.model.{key}={theirs!r} (it is {ours!r})"
+  if key == "norm_after_pool":
+    # Objectives that learn from normalised patches cannot set it.
+    return f"name it in config.init_without, or {advice}"
+  return advice

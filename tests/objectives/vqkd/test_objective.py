@@ -1,7 +1,9 @@
 """VQ-KD, beside the released code in NumPy."""
 
+import ast
 import functools
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,8 @@ import vit_jax
 from tests.models import networks
 from tests.objectives.beit import released
 from tests.objectives.beit import test_objective as beit
+from tests.objectives.beit import test_vqkd as published_vqkd
+from tests.weights import torch_zip
 from vit_jax import rngs
 from vit_jax.checkpoint.store import CheckpointStore
 from vit_jax.config import named_sections, resolve, schema
@@ -423,3 +427,28 @@ def test_a_run_of_another_objective_is_no_tokenizer(tmp_path):
   (path / "config.json").write_text(resolve.dump(others))
   with pytest.raises(UserError, match="not trained by objective 'vqkd'"):
     beit_kind.check_files(settings)
+
+
+def test_a_published_file_is_started_from_as_the_errors_say(tmp_path):
+  path = torch_zip.save(tmp_path / "vqkd.pth", published_vqkd.published())
+  model = {"width": 128, "num_heads": 2}
+  with pytest.raises(UserError) as error:
+    check(config(model={**model, "norm_after_pool": True}))
+  advised = re.search(
+    r'change=(\S+) --config.init_without="(.*)"\.$', str(error.value)
+  )
+  settings = config(model=model)
+  settings = settings.model_copy(update={"init_from": path})
+  params, _ = jax.eval_shape(objective_of(settings).init, jax.random.key(0))
+  with pytest.raises(UserError, match="fc_norm.*name it in config.init_withou"):
+    start.find(settings, params)
+  settings = settings.model_copy(
+    update={
+      "allow_change": advised[1],
+      "init_without": ast.literal_eval(advised[2]),
+    }
+  )
+  found = start.find(settings, params).exported.params
+  np.testing.assert_array_equal(
+    found["cls"], published_vqkd.published()["encoder.cls_token"]
+  )
