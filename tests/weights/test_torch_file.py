@@ -247,6 +247,15 @@ def test_big_endian_numbers_are_turned(tmp_path):
   np.testing.assert_array_equal(found["a"], [1, 2, 3])
 
 
+def test_the_first_form_of_programs_is_named(tmp_path):
+  path = tmp_path / "x.pt"
+  with zipfile.ZipFile(path, "w") as archive:
+    for name in ("model.json", "attributes.pkl", "tensors/0"):
+      archive.writestr(f"x/{name}", "{}")
+  with pytest.raises(UserError, match=r"TorchScript from before PyTorch 1\.4"):
+    torch_file.read(path)
+
+
 def test_compressed_and_cut_archives_are_refused(tmp_path):
   path = tmp_path / "x.pth"
   write(path, bytes(1 << 20), zipfile.ZIP_DEFLATED)

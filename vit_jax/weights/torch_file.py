@@ -112,6 +112,8 @@ def _about_start(path: epath.Path, is_tar: bool) -> str:
 def _read_zip(archive: zipfile.ZipFile, size: int) -> dict[Any, Any]:
   entries = archive.infolist()
   names = {entry.filename for entry in entries}
+  if any(name.endswith("/model.json") for name in names):
+    raise torch_pickle.Unreadable("it is TorchScript from before PyTorch 1.4")
   pickles = [name for name in names if name.endswith("/data.pkl")]
   if len(pickles) != 1:
     raise ValueError("it does not hold one data.pkl")
