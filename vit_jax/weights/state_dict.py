@@ -33,6 +33,8 @@ _PREFIXES = ("model.", "_orig_mod.", "module.", "_orig_mod.", "backbone.")
 _LOSSES = ("criterion", "loss", "loss_fn")
 # Buffers, such as masks and states of random generators, have other names.
 _PARAMETERS = ("weight", "bias")
+# Attributes of Lightning modules that average the network.
+_AVERAGES = ("ema_model", "model_ema", "ema")
 _QUANTISED = ("int8", "uint8")
 _STUDENT_ALONE = "The file holds a student without its teacher: it is taken."
 
@@ -174,9 +176,20 @@ def bare(
   if losses:
     notes.append(f"Left out, of a loss: {truncate.first(losses, 3)}.")
     found = {name: x for name, x in found.items() if name not in losses}
-  if any(mark in found for mark in marks):
-    return found
   networks = _networks(found)
+  if any(mark in found for mark in marks):
+    averages = [name for name in _AVERAGES if name in networks]
+    if not averages:
+      return found
+    note = f"Left out, an average of the network: {averages[0]}."
+    if path.endswith(PICKLES):
+      note += f" To read it, add its name: {path}/{averages[0]}."
+    notes.append(note)
+    return {
+      name: x
+      for name, x in found.items()
+      if name.partition(".")[0] not in averages
+    }
   known = [
     name
     for name, network in networks.items()

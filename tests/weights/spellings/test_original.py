@@ -303,6 +303,15 @@ def test_one_of_several_networks_is_asked_for(read):
   assert read(contents, "/net_ema")[0] == 2
 
 
+@pytest.mark.parametrize("name", ["ema_model", "model_ema", "ema"])
+def test_a_lightning_module_with_an_average_is_read_without_it(read, name):
+  contents = {"state_dict": prefixed(model=1, **{f"{name}.module": 2})}
+  ratio, notes = read(contents)
+  assert ratio == 1
+  assert re.search(f"an average of the network: {name}.*x.ckpt/{name}", notes)
+  assert read(contents, f"/{name}")[0] == 2
+
+
 def test_unknown_network_is_named(tmp_path):
   path = checkpoint(tmp_path / "x.pth", pickle.dumps({"model": {}}, 2))
   with pytest.raises(
