@@ -106,7 +106,7 @@ def test_a_damaged_added_layer_is_named_as_in_the_file(tmp_path):
   name = "cls_pt_layers.1.attn.qkv.weight"
   state = published() | {name: published()[name][1:]}
   path = torch_zip.save(tmp_path / "beitv2.pth", state)
-  with pytest.raises(UserError, match=f"'{name}' is of shape"):
+  with pytest.raises(UserError, match=f"^{path}: '{name}' is of shape"):
     files.read(path)
 
 

@@ -156,7 +156,7 @@ def test_the_authors_names_hold_the_same_network(name):
   tensors["cls_pt_layers.0.gamma_1"] = np.ones(16, np.float32)
   said = beit.ORIGINAL.said(tensors, "x.pth", [])
   assert any(mark in tensors for mark in beit.ORIGINAL.marks)
-  beside, _ = beit.ORIGINAL.beside(tensors)
+  beside, _ = beit.ORIGINAL.beside(tensors, "x.pth")
   found = beit.ORIGINAL.prepare(tensors, "x.pth", notes)
   assert re.search(r"prediction head \(\d tensors\)", " ".join(notes))
   model, params, _ = names.read("x.pth", found, beit.ORIGINAL.names, said)

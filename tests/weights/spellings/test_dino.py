@@ -156,7 +156,7 @@ def test_a_head_comes_beside_the_network(length):
   }
   features = np.random.default_rng(4).normal(size=(3, 16)).astype(np.float32)
   for names in (tensors, newer):
-    found, objective = ORIGINAL.beside(names)
+    found, objective = ORIGINAL.beside(names, "x.pth")
     assert objective.name == "dino"
     assert (objective.prototypes, objective.hidden_width) == (24, 8)
     assert (objective.bottleneck, objective.unit_prototypes) == (5, length == 1)
@@ -186,7 +186,7 @@ def test_dinov2s_two_heads_come_with_its_mask_token():
     "cls_token": np.zeros((1, 1, 16), np.float32),
     "mask_token": np.ones((1, 16), np.float32),
   }
-  found, objective = ORIGINAL.beside(tensors)
+  found, objective = ORIGINAL.beside(tensors, "x.pth")
   assert found.keys() == {"dino_head", "ibot_head", "mask_token"}
   assert objective.name == "dinov2" and objective.separate_patch_head
   assert (objective.bottleneck, objective.patch_bottleneck) == (5, 3)

@@ -70,7 +70,7 @@ def test_hugging_faces_directory_tells_decoder_and_objective():
 
 def test_original_files_hold_the_same_decoder(original):
   wanted = flat.flatten(files.read(str(DIRECTORY)).beside)
-  params, objective = ORIGINAL.beside(original)
+  params, objective = ORIGINAL.beside(original, "mae.pth")
   assert objective.normalize_pixels and objective.decoder_depth == 2
   found = flat.flatten(params)
   assert found.keys() == wanted.keys()
@@ -90,4 +90,4 @@ def test_the_network_of_an_original_file_is_read_without_it(original):
 
 def test_a_file_without_a_decoder_has_none(original):
   network = {n: x for n, x in original.items() if "decoder" not in n}
-  assert ORIGINAL.beside(network) == ({}, None)
+  assert ORIGINAL.beside(network, "mae.pth") == ({}, None)

@@ -138,7 +138,7 @@ class Original:
       have; adds notes about any changes.
     marks: Names any of which identifies a file, if `prepare` changes the one
       that `names` requires first.
-    beside: (tensors) -> `Weights.beside` and `Weights.objective`.
+    beside: (tensors, path) -> `Weights.beside` and `Weights.objective`.
     state: (contents of the file) -> `Weights.state` for `beside`'s objective.
     told: (tensors, path) -> keys of `schema.Model` determined by tensors that
       `prepare` drops; these override `said`.
@@ -151,7 +151,7 @@ class Original:
     lambda tensors, path, notes: tensors
   )
   marks: tuple[str, ...] = ()
-  beside: Callable[[Tensors], Beside] = lambda tensors: ({}, None)
+  beside: Callable[[Tensors, str], Beside] = lambda tensors, path: ({}, None)
   told: Callable[[Tensors, str], dict[str, Any]] = lambda tensors, path: {}
   state: Callable[[Mapping[Any, Any]], Mapping[str, np.ndarray]] = (
     lambda contents: {}

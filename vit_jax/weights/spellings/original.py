@@ -57,7 +57,7 @@ def _weights(
   family: Original, found: Tensors, where: str, notes: list[str]
 ) -> Weights:
   """Builds the network of a state dict and its training objective."""
-  beside, objective = family.beside(found)
+  beside, objective = family.beside(found, where)
   told = family.told(found, where)
   found = family.prepare(found, where, notes)
   said = {"normalize": "imagenet", **family.said(found, where, notes), **told}

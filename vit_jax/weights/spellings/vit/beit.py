@@ -292,7 +292,7 @@ def _said_by_timm(
   return {**found, "pos_embedding_resize": "geometric"}
 
 
-def _beside_of_second(tensors: Tensors) -> Beside:
+def _beside_of_second(tensors: Tensors, path: str) -> Beside:
   """As `_beside`, and the layers that predict from the class token."""
   found, objective = _beside(_MASK_TOKEN, tensors)
   layers = {
@@ -302,9 +302,7 @@ def _beside_of_second(tensors: Tensors) -> Beside:
   }
   num_heads = (1, *np.shape(tensors.get(_ALL)))[-1]
   converted = {}
-  for name, tensor in timm.without_joined_projections(
-    layers, "The file"
-  ).items():
+  for name, tensor in timm.without_joined_projections(layers, path).items():
     name = f"blocks.{name.removeprefix(_HEAD_LAYERS)}"
     ours = _TIMM_NAMES.ours(name, tensor.ndim)
     converted[ours] = names.to_ours(ours, tensor, num_heads)
@@ -340,7 +338,7 @@ ORIGINAL = Original(
   said=_said_originally,
   prepare=_prepare,
   marks=(_FIRST, _ALL),
-  beside=lambda tensors: _beside(_MASK_TOKEN, tensors),
+  beside=lambda tensors, path: _beside(_MASK_TOKEN, tensors),
 )
 # Of a pre-trained BEiT v2: no other network has these layers.
 SECOND = dataclasses.replace(

@@ -66,11 +66,11 @@ def _prepare(tensors: Tensors, path: str, notes: list[str]) -> Tensors:
   return TIMM.prepare(tensors, path, notes)
 
 
-def _beside(tensors: Tensors) -> Beside:
+def _beside(tensors: Tensors, path: str) -> Beside:
   if not mae.has_decoder(tensors):
     return dino.beside(tensors)
   decoder = {n: x for n, x in tensors.items() if mae.is_of_decoder(n)}
-  return mae.of_original(without_joined_projections(decoder, "The decoder"))
+  return mae.of_original(without_joined_projections(decoder, path))
 
 
 ORIGINAL = Original(
