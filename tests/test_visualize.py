@@ -223,10 +223,11 @@ def test_a_full_disk_leaves_no_pictures(npz, tmp_path):
   assert written(output) == written(tmp_path / "whole")
 
 
-def test_parameters_that_are_no_numbers_are_said(tmp_path):
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_parameters_that_are_no_numbers_are_said(tmp_path, value):
   model = networks.tiny()
   params = networks.random_params(model)
-  params["Transformer"]["encoder_norm"]["bias"][3] = np.nan
+  params["Transformer"]["encoder_norm"]["bias"][3] = value
   path = str(tmp_path / "tiny.npz")
   vit_jax.save(path, model, params)
   said = "1 of the 16 numbers of Transformer/encoder_norm/bias"

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.inspection.networks import network_of, weights
+from tests.inspection.networks import network_of
 from tests.models.networks import (
   random_params,
   stack_layers,
@@ -16,7 +16,6 @@ from tests.models.networks import (
   tiny_resnet,
 )
 from tests.weights.published import GOLDEN
-from vit_jax.errors import UserError
 from vit_jax.inspection import network
 from vit_jax.weights import files
 from vit_jax.weights.stacking import stack_layers as stack_layers_of_all
@@ -77,12 +76,3 @@ def test_a_network_that_trained_with_kernels_needs_none():
 def test_a_resnet_has_no_attention():
   assert network_of(tiny()).has_attention
   assert not network_of(tiny_resnet()).has_attention
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_parameters_that_are_no_numbers_are_named(value):
-  model = tiny()
-  params = random_params(model)
-  params["embedding"]["bias"][0] = value
-  with pytest.raises(UserError, match="embedding/bias is NaN or infinite"):
-    network.of_weights(weights(model, params))

@@ -4,11 +4,8 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-import numpy as np
 
-from vit_jax import trees
 from vit_jax.config import schema
-from vit_jax.errors import UserError
 from vit_jax.models import build
 from vit_jax.pretrained import load
 from vit_jax.weights import stacking
@@ -41,17 +38,7 @@ class Network:
 
 
 def of_weights(weights: Weights) -> Network:
-  """Builds the network of a checkpoint that has been read.
-
-  Raises:
-    UserError: Parameters are NaN or infinite.
-  """
-  for name, leaf in trees.named_leaves(weights.params):
-    if not np.isfinite(np.asarray(leaf, np.float32)).all():
-      raise UserError(
-        f"{weights.path}: the parameter {name} is NaN or infinite, so there is"
-        " nothing to see; take an earlier checkpoint."
-      )
+  """Builds the network of a checkpoint that has been read."""
   model = unrolled(weights.model)
   module = build.create(model, num_classes=model.num_classes)
   family = build.family_of(module)
