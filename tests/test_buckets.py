@@ -195,3 +195,10 @@ def test_a_status_in_a_bucket_tells_an_error_from_an_absence(bucket, storage):
   storage.refused = lambda kind, name: kind == "read" and name.endswith("a/b")
   with pytest.raises(OSError, match="Not today"):
     list(buckets.files(bucket))
+
+
+def test_a_workdir_that_the_locale_cannot_name_is_refused(tmp_path):
+  """As Python decodes an ä without UTF-8; Orbax would fail after training."""
+  with pytest.raises(UserError, match="letters.*PYTHONUTF8=1"):
+    buckets.check_workdir(tmp_path / "\udcc3\udca4")
+  buckets.check_workdir(tmp_path / "ä")

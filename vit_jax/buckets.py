@@ -98,7 +98,15 @@ def _reach(bucket: str) -> None:
 
 
 def check_workdir(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
-  """Like `check`; also rejects files, and buckets other than gs://."""
+  """Like `check`; also rejects files, and names that cannot be written to."""
+  try:
+    os.fspath(path).encode()
+  except UnicodeEncodeError:
+    raise UserError(
+      f"The workdir {path} has letters that this locale does not know, so that"
+      " checkpoints could not be written there; set PYTHONUTF8=1, or give a name"
+      " of ASCII letters with --workdir."
+    ) from None
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
       f"The workdir {path} is in a bucket that checkpoints cannot be written"
