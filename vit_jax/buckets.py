@@ -104,8 +104,8 @@ def check_workdir(path: epath.PathLike, *, outage_seconds: int = 0) -> None:
   except UnicodeEncodeError:
     raise UserError(
       f"The workdir {path} has letters that this locale does not know, so that"
-      " checkpoints could not be written there; set PYTHONUTF8=1, or give a name"
-      " of ASCII letters with --workdir."
+      " checkpoints could not be written there; set PYTHONUTF8=1, or give a"
+      " name of ASCII letters with --workdir."
     ) from None
   if is_bucket(path) and not os.fspath(path).startswith("gs://"):
     raise UserError(
