@@ -110,7 +110,7 @@ def _fused(
     if i in inside.parameters
   )
   flops = sum(matrix_flops.flops(inside, inner) for inner in inside)
-  return Kernel(FUSIONS, taken + _written(inside, fusion), flops)
+  return Kernel(FUSIONS, taken + _written(inside), flops)
 
 
 def _read(inside: Computation, parameter: str, shape: Shape) -> int:
@@ -129,7 +129,7 @@ def _read(inside: Computation, parameter: str, shape: Shape) -> int:
   return min(total, shape.num_bytes)
 
 
-def _written(inside: Computation, fusion: Instruction) -> int:
+def _written(inside: Computation) -> int:
   """Counts bytes that a fusion writes: its result, or the parts replaced."""
   root = inside[inside.root]
   parts = [root]

@@ -199,7 +199,7 @@ class _Reader:
     part, clock = Cost(), self._accelerator.clock
     if clock is None:
       self._add_gpu_kernel(part, computation, instruction)
-      self._add_called(part, computation, instruction)
+      self._add_called(part, instruction)
       return part
     found = _CYCLES.search(instruction.attributes)
     part.cycles += int(found[1]) if found else 0
@@ -210,7 +210,7 @@ class _Reader:
       part.flops += self._fused_flops(instruction)
     elif instruction.opcode != "custom-call":
       part.flops += matrix_flops.flops(computation, instruction)
-      self._add_called(part, computation, instruction)
+      self._add_called(part, instruction)
     return part
 
   def _add_gpu_kernel(
@@ -258,13 +258,11 @@ class _Reader:
       for inner in self._module[name]
     )
 
-  def _add_called(
-    self, total: Cost, computation: Computation, instruction: Instruction
-  ) -> None:
+  def _add_called(self, total: Cost, instruction: Instruction) -> None:
     opcode = instruction.opcode
     if opcode == "while":
       (body,) = instruction.called("body")
-      trips = self._trips(computation, instruction)
+      trips = self._trips(instruction)
       total.loops_of_unknown_length += trips is None
       total.add(self.cost(body), times=1 if trips is None else trips)
     elif opcode == "conditional":
@@ -296,7 +294,7 @@ class _Reader:
     if target and target[1] not in _FREE_TARGETS:
       total.uncosted[target[1]] += 1
 
-  def _trips(self, computation: Computation, loop: Instruction) -> int | None:
+  def _trips(self, loop: Instruction) -> int | None:
     """Returns the trip count of a loop from 0 by 1; None if not found."""
     known = _KNOWN_TRIPS.search(loop.attributes)
     if known:

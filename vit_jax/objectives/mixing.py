@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-MODES = ("batch", "pair", "elem")
-
 
 def cutmix_box(
   rng: Key[Array, ""], ratio: Float[Array, ""], height: int, width: int

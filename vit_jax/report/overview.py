@@ -146,7 +146,7 @@ def cards(run: Run) -> list[Card]:
         _interval(run, loss.steps),
       )
     )
-  if card := _throughput(run, metrics):
+  if card := _throughput(run):
     found.append(card)
   return found + _time(run)
 
@@ -181,7 +181,7 @@ def _time(run: Run) -> list[Card]:
   return cards
 
 
-def _throughput(run: Run, metrics: dict[str, float]) -> Card | None:
+def _throughput(run: Run) -> Card | None:
   speed = run.series("perf/images_per_second").finite
   if not len(speed):
     return None

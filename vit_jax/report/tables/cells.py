@@ -52,7 +52,7 @@ def fill(
       _check(table, table.rows[index], column, run)
       scale = 100 if table.columns[column].unit == "%" else 1
       values[index, column] = scale * _value(column, metric, run)
-      remarks += _length(table, run)
+      remarks += _length(run)
     except _MismatchError as mismatch:
       reasons.setdefault(str(mismatch), []).append(column)
   return values, reasons, remarks
@@ -167,7 +167,7 @@ def _num_examples(name: str, run: Found) -> int | None:
   return known.num_examples.get(split) if known else None
 
 
-def _length(table: Table, run: Found) -> Iterator[str]:
+def _length(run: Found) -> Iterator[str]:
   changed = _overridden(run.config)
   if changed.keys() & set(_LENGTH):
     steps, images = run.config.total_steps, run.config.train.batch_size
