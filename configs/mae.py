@@ -16,15 +16,11 @@ as here. There, heads start at N(0, 2e-5^2); here at zeros.
 import ml_collections
 
 from vit_jax.config import arguments, names, smoke
-from vit_jax.config.defaults import (
-  default_config,
-  default_eval,
-  default_fewshot_dataset,
-)
-from vit_jax.configs.recipes import deit, torchvision_eval
+from vit_jax.config.defaults import default_config
+from vit_jax.configs.recipes import deit, masked_autoencoder
 
 _NAMES = {"B": "ViT-B/16", "L": "ViT-L/16", "H": "ViT-H/14"}
-_BATCH, _FINETUNING_BATCH = 4096, 1024
+_FINETUNING_BATCH = 1024
 # Size -> epochs, rate of a batch of 256, layer decay and stochastic depth.
 _FINETUNING = {
   "B": (100.0, 5e-4, 0.65, 0.1),
@@ -53,34 +49,11 @@ def _pretraining(model: str, epochs: int) -> ml_collections.ConfigDict:
     pos_embedding_init="sincos2d", image_size=224, dtype="bfloat16"
   )
   config.objective.name = "mae"
-  config.train.update(
-    dataset="imagenet2012",
-    batch_size=_BATCH,
-    preprocess="decode|random_resized_crop(scale=[0.2, 1.0])|keep('image')"
-    "|flip_lr",
-  )
+  masked_autoencoder.pretraining(config)
   config.optimizer.update(
-    name="adamw",
-    weight_decay=0.05,
-    b2=0.95,
-    grad_clip_norm=None,
     # Everything except vectors, so tokens too.
     decay_mask=(r".*/kernel", r"cls|registers|.*/mask_token"),
     freeze=r"Transformer/posembed_input/.*",
-  )
-  config.schedule.update(
-    base_lr=1.5e-4 * _BATCH / 256, warmup_steps="40 epochs", decay="cosine"
-  )
-  config.checkpoint.every_steps = 1000
-  config.evals.knn = default_eval(type="knn", every_steps="50 epochs")
-  config.evals.knn.datasets.imagenet = default_fewshot_dataset(
-    dataset="imagenet2012",
-    train_split="train",
-    test_split="validation",
-    preprocess=torchvision_eval.ops(256 / 224),
-  )
-  config.evals.val = default_eval(
-    type="reconstruction", split="validation", every_steps="50 epochs"
   )
   return config
 

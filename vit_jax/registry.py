@@ -98,6 +98,7 @@ OBJECTIVES = Registry(
     "supervised": "vit_jax.objectives.supervised.kind:KIND",
     "masked_patch": "vit_jax.objectives.masked_patch.kind:KIND",
     "mae": "vit_jax.objectives.mae.kind:KIND",
+    "fcmae": "vit_jax.objectives.fcmae.kind:KIND",
     "beit": "vit_jax.objectives.beit.kind:KIND",
     "vqkd": "vit_jax.objectives.vqkd.kind:KIND",
     "dino": "vit_jax.objectives.dino.kind:KIND",

@@ -8,8 +8,8 @@ google-research/big_vision, [DINO] facebookresearch/dino, [DeiT] and [DeiT3]
 facebookresearch/deit, [timm] huggingface/pytorch-image-models,
 [CLIP] openai/CLIP, [SigLIP] arXiv 2303.15343, [MAE] facebookresearch/mae,
 [DV2] facebookresearch/dinov2, [DV3] facebookresearch/dinov3, [EVA]
-baaivision/EVA, [BEiT] and [BEiT2] microsoft/unilm/beit and beit2, [LiT] arXiv
-2111.07991.
+baaivision/EVA, [BEiT] and [BEiT2] microsoft/unilm/beit and beit2, [CNX2]
+facebookresearch/ConvNeXt-V2, [LiT] arXiv 2111.07991.
 """
 
 import math
@@ -342,6 +342,23 @@ class MaskedPatch(Objective):
     "Prediction target of each corrupted patch: its mean colour, one of 512;"
     " the mean colours of its 4 x 4 parts; or all its pixels. [P] B.1.2",
   )
+
+
+class FCMAE(Objective):
+  """Fully convolutional masked autoencoders. [CNX2]"""
+
+  name: Literal["fcmae"] = key("fcmae", "FCMAE, for ConvNeXts.")
+  mask_ratio: Annotated[float, pydantic.Field(ge=0, lt=1)] = key(
+    0.6,
+    "Fraction of an image's patches that are hidden from the encoder. [CNX2]",
+  )
+  normalize_pixels: bool = key(
+    True,
+    "Predict pixels normalised by the mean and standard deviation of their"
+    " patch. [CNX2]",
+  )
+  decoder_width: Size = key(512, "Channels of the decoder. [CNX2]")
+  decoder_depth: Layers = key(1, "Blocks of the decoder. [CNX2]")
 
 
 class MAE(Objective):

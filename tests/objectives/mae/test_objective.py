@@ -154,37 +154,6 @@ def test_visible_patches_are_those_of_the_whole_image(model, dtype):
   )
 
 
-def test_a_quarter_of_the_patches_stays_visible_each_as_often():
-  draw = jax.jit(prediction.draw, static_argnums=(1, 2, 3))
-  visible = np.asarray(draw(jax.random.key(0), 2000, 16, 4))
-  assert all(len(set(row)) == 4 for row in visible)
-  shares = np.bincount(visible.ravel(), minlength=16) / 2000
-  assert np.abs(shares - 0.25).max() < 5 * np.sqrt(0.25 * 0.75 / 2000)
-
-
-def test_pixels_are_normalised_by_the_variance_of_a_sample():
-  images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
-  objective = named_sections.section("objective", name="mae")
-  found = prediction.targets(
-    jnp.asarray(images), 4, 2, "minus_one_to_one", objective
-  )
-  patch = (images[1, :4, 4:].reshape(-1).astype(np.float64) - 127.5) / 127.5
-  wanted = (patch - patch.mean()) / np.sqrt(patch.var(ddof=1) + 1e-6)
-  np.testing.assert_allclose(found[1, 1], wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_pixels_may_be_predicted_as_they_are():
-  images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
-  objective = named_sections.section(
-    "objective", name="mae", normalize_pixels=False
-  )
-  found = prediction.targets(
-    jnp.asarray(images), 4, 2, "minus_one_to_one", objective
-  )
-  wanted = (images[1, 4:, :4].reshape(-1) - 127.5) / 127.5
-  np.testing.assert_allclose(found[1, 2], wanted, rtol=1e-5, atol=1e-5)
-
-
 def test_hidden_patches_reach_the_loss_as_targets_alone():
   """The gradient of a prediction with respect to a hidden patch is zero."""
   settings = config()
@@ -261,7 +230,7 @@ def test_the_encoders_cost_is_that_of_what_it_sees():
 
 def test_the_network_alone_is_exported():
   params = {"decoder": {}, "Transformer": {}, "cls": 0}
-  assert set(kind.exported(params, {})) == {"Transformer", "cls"}
+  assert set(kind.KIND.exported(params, {})) == {"Transformer", "cls"}
 
 
 @pytest.mark.parametrize(

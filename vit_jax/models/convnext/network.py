@@ -14,7 +14,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from vit_jax.models import stages
-from vit_jax.models.convnext import sizes
+from vit_jax.models.convnext import sizes, visible_patches
 from vit_jax.models.layers import pointwise, remat_policies
 from vit_jax.models.layers.convolution import BETWEEN_UNITS
 from vit_jax.models.layers.depthwise import DepthwiseConv
@@ -29,7 +29,7 @@ from vit_jax.models.layers.stochastic_depth import skip_examples
 
 # Published as a normal distribution truncated at -2 and 2, a hundred deviations
 # away.
-_INIT = nn.initializers.normal(0.02)
+INIT = nn.initializers.normal(0.02)
 _GAMMA = 1e-6  # Initial factor on each block's result.
 
 # Arrays of a block that may be kept for its backward pass: 'dots' keeps all
@@ -60,11 +60,19 @@ class Block(nn.Module):
   implementation: str
 
   @nn.compact
-  def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
+  def __call__(
+    self,
+    x: Float[Array, "b h w c"],
+    chosen: Float[Array, "b v rows columns"] | None = None,
+  ) -> Float[Array, "b h w c"]:
     shortcut, width = x, x.shape[-1]
+    if chosen is not None:
+      x = visible_patches.spread(x, chosen)
     x = DepthwiseConv(
-      sizes.KERNEL, _INIT, self.dtype, self.implementation, name="depthwise"
+      sizes.KERNEL, INIT, self.dtype, self.implementation, name="depthwise"
     )(x)
+    if chosen is not None:
+      x = visible_patches.collect(x, chosen)
     x = checkpoint_name(x, "depthwise")
     x = LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
     x = self._dense("expand", sizes.EXPANSION * width, x)
@@ -85,7 +93,7 @@ class Block(nn.Module):
     dense = ScaledDense(
       features,
       self.dtype,
-      _INIT,
+      INIT,
       dot_general=pointwise.dot_general,
       name=name,
     )
@@ -102,7 +110,7 @@ class Stem(nn.Module):
 
   @nn.compact
   def __call__(self, images: Float[Array, "b h w c"]) -> Array:
-    x = PatchConv(self.width, self.stride, _INIT, self.dtype, name="conv")(
+    x = PatchConv(self.width, self.stride, INIT, self.dtype, name="conv")(
       images
     )
     return LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
@@ -118,7 +126,7 @@ class Downsample(nn.Module):
   @nn.compact
   def __call__(self, x: Float[Array, "b h w c"]) -> Array:
     x = LayerNorm(self.layer_norm_eps, self.dtype, name="norm")(x)
-    return PatchConv(self.width, 2, _INIT, self.dtype, name="conv")(x)
+    return PatchConv(self.width, 2, INIT, self.dtype, name="conv")(x)
 
 
 class Stage(nn.Module):
@@ -142,7 +150,11 @@ class Stage(nn.Module):
 
   @nn.compact
   def __call__(
-    self, x: Float[Array, "b h w c"], *, train: bool
+    self,
+    x: Float[Array, "b h w c"],
+    chosen: Float[Array, "b v rows columns"] | None,
+    *,
+    train: bool,
   ) -> Float[Array, "b y x k"]:
     if not self.is_first:
       x = Downsample(
@@ -159,7 +171,7 @@ class Stage(nn.Module):
         rate if train else 0.0,
         self.implementation,
         name=stages.block_name(i),
-      )(x)
+      )(x, chosen)
     return x
 
 
@@ -245,11 +257,22 @@ class ConvNeXt(nn.Module):
     return x
 
   def encode(
-    self, x: Float[Array, "b h w c"], *, train: bool = False
+    self,
+    x: Float[Array, "b h w c"],
+    chosen: Float[Array, "b v rows columns"] | None = None,
+    *,
+    train: bool = False,
   ) -> Float[Array, "b y x k"]:
-    """Computes the last map, which is normalised only after pooling."""
+    """Computes the last map, which is normalised only after pooling.
+
+    Args:
+      x: The map of the stem.
+      chosen: Places of patches, of which alone `x` is a map, as returned by
+        `visible_patches.choose`; None for whole images.
+      train: True to apply stochastic depth.
+    """
     for i, stage in enumerate(self._stages, 1):
-      x = stage(x, train=train)
+      x = stage(x, chosen, train=train)
       self.sow("intermediates", f"stage{i}_map", x)
     self.sow("intermediates", "encoded", x)
     return x

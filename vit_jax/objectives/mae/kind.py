@@ -1,13 +1,13 @@
 """The declaration of masked autoencoders."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vit_jax import registry
 from vit_jax.config import schema
 from vit_jax.data.facts import DataFacts
 from vit_jax.errors import UserError
 from vit_jax.models.layers import cudnn_limits
-from vit_jax.objectives import encoder_checks, mask_checks
+from vit_jax.objectives import encoder_checks, masked_autoencoders
 from vit_jax.objectives.kind import ObjectiveKind
 
 if TYPE_CHECKING:
@@ -33,18 +33,7 @@ def check(config: schema.Config) -> None:
       ' but the encoder of objective "mae" sees a part of them, in any order;'
       " leave it at False."
     )
-  side = mask_checks.several(config)
-  if num_visible(config) < 1:
-    raise UserError(
-      f"config.objective.mask_ratio = {objective.mask_ratio:g} leaves none of"
-      f" the {side**2} patches visible; use at most {1 - 1 / side**2:.4g}."
-    )
-  if num_visible(config) == side**2:
-    raise UserError(
-      f"config.objective.mask_ratio = {objective.mask_ratio:g} masks none of"
-      f" the {side**2} patches, so that there is nothing to predict; use at"
-      f" least {1 / side**2:.4g}."
-    )
+  masked_autoencoders.check(config)
   width, heads = objective.decoder_width, objective.decoder_num_heads
   if width % heads or width % 4:
     raise UserError(
@@ -58,13 +47,6 @@ def check(config: schema.Config) -> None:
       f" decoder have {width // heads} (config.objective.decoder_num_heads ="
       f" {heads}); change that, or use config.model.attention='xla'."
     )
-
-
-def num_visible(config: schema.Config) -> int:
-  """Returns the number of patches per image that the encoder sees."""
-  side, _ = registry.FAMILIES.get(config.model.name).grid(config.model)
-  # As in models_mae.py: int(L * (1 - mask_ratio)).
-  return int(side**2 * (1 - config.objective.mask_ratio))
 
 
 def build(
@@ -102,7 +84,7 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
   prefix = family.num_prefix_tokens(model)
   size, smaller = family.size(model), config.objective.decoder_width
   width = size.width
-  visible = num_visible(config)
+  visible = masked_autoencoders.num_visible(config)
   seen, every = prefix + visible, prefix + side**2
   embedded = visible if size.stem_blocks is None else side**2
   pixels = 3 * patch_size**2
@@ -118,22 +100,13 @@ def forward_flops(config: schema.Config, num_classes: int | None) -> int:
 def describe(config: schema.Config) -> dict[str, str]:
   """Describes the share of masked patches, the target and the decoder."""
   objective = config.objective
-  target = "normalised pixels" if objective.normalize_pixels else "pixels"
   layers = "layer" if objective.decoder_depth == 1 else "layers"
   return {
-    "objective": (
-      f"masked autoencoder, {target} of {objective.mask_ratio:g} of the patches"
-    ),
+    "objective": masked_autoencoders.describe(config),
     "decoder": (
       f"{objective.decoder_depth} {layers} of width {objective.decoder_width}"
     ),
   }
-
-
-def exported(params: Any, objective_state: Any) -> dict[str, Any]:
-  """Returns the encoder, without the parts that predict patches."""
-  del objective_state
-  return {name: tree for name, tree in params.items() if name != "decoder"}
 
 
 KIND = ObjectiveKind(
@@ -142,7 +115,7 @@ KIND = ObjectiveKind(
   forward_flops=forward_flops,
   describe=describe,
   check=check,
-  exported=exported,
+  exported=masked_autoencoders.exported,
   beside=("decoder",),
   small={"decoder_width": 32, "decoder_depth": 1, "decoder_num_heads": 2},
 )

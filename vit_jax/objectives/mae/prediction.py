@@ -1,7 +1,6 @@
-"""Prediction of the patches hidden from the encoder, and its targets."""
+"""Prediction of the patches hidden from the encoder."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, UInt8
 
@@ -10,14 +9,10 @@ from vit_jax.config import schema
 from vit_jax.models import build as models_build
 from vit_jax.models.layers import token_places
 from vit_jax.models.layers.mlp import LayerConfig
-from vit_jax.models.layers.normalize import normalize
 from vit_jax.objectives import contract
 from vit_jax.objectives import patches as patches_of
 from vit_jax.objectives.mae import kind
 from vit_jax.objectives.mae.decoder import Decoder
-
-# Added to a patch's variance. models_mae.py
-_EPSILON = 1e-6
 
 
 def encoder_of(config: schema.Config) -> nn.Module:
@@ -128,56 +123,15 @@ def visible_features(
 
 def _seen_alone(model, images, visible):
   """Embeds prefix tokens and visible patches, with results equal to `embed`."""
-  batch, num_visible = visible.shape
+  batch = len(images)
   rows, columns = model.patch_grid(*images.shape[1:3])
   size, num_patches = model.patch_size, rows * columns
-  pixels = patches_of.cut(images, size, rows).reshape(batch, num_patches, -1)
-  # Bytes are exact in all of these dtypes.
-  seen = token_places.take(pixels.astype(model.dtype), visible)
-  # A column of patches is an image too.
-  column = (batch, num_visible * size, size, images.shape[3])
-  seen = model.embed_patches(seen.astype(images.dtype).reshape(column))
+  seen = model.embed_patches(
+    patches_of.column(images, visible, size, rows, model.dtype)
+  )
   nothing = jnp.zeros((1, num_patches, model.width), model.dtype)
   positions = model.add_prefix(nothing, (rows, columns))
   prefix, positions = jnp.split(positions, [model.num_prefix], axis=1)
   prefix = jnp.broadcast_to(prefix, (batch, *prefix.shape[1:]))
   positions = jnp.broadcast_to(positions, (batch, *positions.shape[1:]))
   return prefix, seen + token_places.take(positions, visible)
-
-
-def draw(
-  rng: Key[Array, ""], num_images: int, num_patches: int, num_visible: int
-) -> Int[Array, "b v"]:
-  """Draws the visible patches of each image, in no particular order."""
-  noise = jax.random.uniform(rng, (num_images, num_patches))
-  return jnp.argsort(noise, axis=1)[:, :num_visible].astype(jnp.int32)
-
-
-def targets(
-  images: UInt8[Array, "b h w 3"] | Float[Array, "b h w 3"],
-  patch_size: int,
-  grid: int,
-  normalization: str,
-  objective: schema.MAE,
-) -> Float[Array, "b n pixels"]:
-  """Returns the pixels of every patch, row by row; normalised within the patch.
-
-  The variance is the sample variance: divided by one less than the number of
-  pixels, as in `torch.var`.
-  """
-  pixels = patches_of.cut(images, patch_size, grid)
-  pixels = normalize(pixels, normalization)
-  pixels = pixels.reshape(*pixels.shape[:2], -1)
-  if not objective.normalize_pixels:
-    return pixels
-  mean, deviation = statistics(pixels)
-  return (pixels - mean) / deviation
-
-
-def statistics(
-  pixels: Float[Array, "b n pixels"],
-) -> tuple[Float[Array, "b n 1"], Float[Array, "b n 1"]]:
-  """Returns the mean of a patch and the divisor of its pixels."""
-  mean = pixels.mean(axis=2, keepdims=True)
-  variance = pixels.var(axis=2, keepdims=True, ddof=1)
-  return mean, jnp.sqrt(variance + _EPSILON)

@@ -1,24 +1,15 @@
-"""Reconstructions of images, for metrics and for display."""
-
-from collections.abc import Callable
+"""Predictions of patches that a given noise hides."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Float
 
-from vit_jax import registry, rngs
-from vit_jax.config import pixels, schema
+from vit_jax import registry
 from vit_jax.errors import UserError
 from vit_jax.models import build
-from vit_jax.models.layers import token_places
-from vit_jax.objectives import contract
-from vit_jax.objectives import patches as patches_of
-from vit_jax.objectives.mae import kind, prediction
-from vit_jax.objectives.mae.decoder import Decoder
-
-_GREY = 128
+from vit_jax.objectives import contract, hidden_pixels
+from vit_jax.objectives.mae import prediction
 
 
 def reconstruct(
@@ -64,15 +55,16 @@ def reconstruct(
   order = jnp.argsort(noise, axis=1)
   visible = order[:, :num_visible].astype(jnp.int32)
   predicted = prediction.predict(model, decoder, params, images, visible)
-  predicted = predicted.astype(jnp.float32)
-  settings = schema.MAE(normalize_pixels=normalize_pixels)
-  wanted = prediction.targets(
-    images, patch_size, grid, config.normalize, settings
+  wanted = hidden_pixels.targets(
+    images,
+    patch_size,
+    grid,
+    config.normalize,
+    normalize_patches=normalize_pixels,
   )
-  seen = token_places.put(jnp.ones((*visible.shape, 1)), visible, grid**2)
-  mask = 1 - seen[:, :, 0]
-  errors = jnp.square(predicted - wanted).mean(axis=2)
-  return jnp.sum(errors * mask) / jnp.sum(mask), predicted, mask
+  mask = hidden_pixels.hidden(visible, grid**2)
+  loss = hidden_pixels.loss(predicted, wanted, mask)
+  return loss, predicted.astype(jnp.float32), mask
 
 
 def _check_shapes(
@@ -90,79 +82,3 @@ def _check_shapes(
       f"noise of the shape {noise.shape} does not suit {len(images)} images of"
       f" {grid} x {grid} patches; give a number for each patch, {wanted}."
     )
-
-
-def reconstructor(
-  config: schema.Config, encoder: nn.Module, decoder: Decoder
-) -> Callable[..., dict[str, Array]]:
-  """Makes `reconstruct(params, images, ids) -> {name: array}`.
-
-  The result has `reconstruction_loss` [b], the loss of each image; `masked` and
-  `reconstruction`, uint8 [b, h, w, 3], the images with grey instead of hidden
-  patches, and with the predictions for them. The choice of hidden patches
-  depends only on the id of an image.
-  """
-  model = config.model
-  grid, patch_size = registry.FAMILIES.get(model.name).grid(model)
-  num_visible = kind.num_visible(config)
-
-  def reconstruct(
-    params: contract.Params,
-    images: UInt8[Array, "b h w 3"],
-    ids: Int[Array, " b"],
-  ) -> dict[str, Array]:
-    visible = _visible(ids, grid**2, num_visible)
-    predicted = prediction.predict(encoder, decoder, params, images, visible)
-    predicted = predicted.astype(jnp.float32)
-    wanted = prediction.targets(
-      images, patch_size, grid, model.normalize, config.objective
-    )
-    is_visible = token_places.put(
-      jnp.ones((*visible.shape, 1)), visible, grid**2
-    )
-    errors = jnp.square(predicted - wanted).mean(axis=2)
-    errors = errors * (1 - is_visible[..., 0])
-    if config.objective.normalize_pixels:
-      plain = prediction.targets(
-        images,
-        patch_size,
-        grid,
-        model.normalize,
-        config.objective.model_copy(update={"normalize_pixels": False}),
-      )
-      mean, deviation = prediction.statistics(plain)
-      predicted = predicted * deviation + mean
-    original = patches_of.cut(images, patch_size, grid)
-    shown = _bytes(predicted.reshape(original.shape), model.normalize)
-    keep = is_visible[..., None, None] > 0
-    return {
-      "reconstruction_loss": errors.sum(axis=1) / (grid**2 - num_visible),
-      "masked": patches_of.join(
-        jnp.where(keep, original, jnp.uint8(_GREY)), grid
-      ),
-      "reconstruction": patches_of.join(jnp.where(keep, original, shown), grid),
-    }
-
-  return reconstruct
-
-
-def _visible(
-  ids: Int[Array, " b"], num_patches: int, num_visible: int
-) -> Int[Array, "b v"]:
-  key = rngs.stream(0, "reconstruction", 0)
-
-  def draw(number):
-    key_of_image = jax.random.fold_in(key, number)
-    return prediction.draw(key_of_image, 1, num_patches, num_visible)[0]
-
-  return jax.vmap(draw)(ids)
-
-
-def _bytes(
-  values: Float[Array, "*b c"], normalization: str
-) -> UInt8[Array, "*b c"]:
-  """Converts normalised values to the nearest pixels."""
-  mean, deviation = (np.float32(part) for part in pixels.parse(normalization))
-  shape = (1,) * (values.ndim - 1) + (-1,)
-  values = values * deviation.reshape(shape) + mean.reshape(shape)
-  return jnp.clip(jnp.round(values * 255), 0, 255).astype(jnp.uint8)

@@ -1,0 +1,1 @@
+"""Fully convolutional masked autoencoders."""
