@@ -43,7 +43,8 @@ _WATCHED = "knn/fifth/k20"
 _KNN, _PROBE = "knn/all/k20", "linear_probe/all/top1"
 _TUNED = "eval/test/top1"
 _CENTRED = "centred"
-_SCRATCH = "scratch"
+# Tuned without pre-training.
+_SCRATCH = {"random": "scratch", "random_convnext": "scratch_convnext"}
 
 
 def main() -> None:
@@ -54,7 +55,9 @@ def main() -> None:
   parser.add_argument("--runs", required=True, help="Directory of the runs.")
   parser.add_argument("--seen", type=int, default=study.SEEN)
   parser.add_argument("--draws", type=int, default=1)
-  parser.add_argument("--methods", default=",".join(("random", *study.MACS)))
+  parser.add_argument(
+    "--methods", default=",".join((*study.RANDOM, *study.MACS))
+  )
   options = parser.parse_args()
   data = pathlib.Path(options.data_dir).absolute()
   runs = pathlib.Path(options.runs).absolute()
@@ -74,17 +77,16 @@ def main() -> None:
     few = runs / f"few_{draw}"
     if not few.exists():
       _draw_labels(data, few, draw)
-    for method in (_SCRATCH, *methods):
-      if method == "random":
-        continue  # That is from scratch.
-      start = f"--config.init_from={runs / method}"
+    for method in methods:
+      network = "convnext" if method in study.CONVNEXTS else "vit"
+      start = [f"--config.init_from={runs / method}"]
       studies.command(
         "train",
-        "study_selfsupervised.py:run=tuned",
+        f"study_selfsupervised.py:run=tuned,network={network}",
         str(few),
-        runs / f"tuned_{method}_{draw}",
+        runs / f"tuned_{_SCRATCH.get(method, method)}_{draw}",
         f"--config.seed={draw}",
-        *([] if method == _SCRATCH else [start]),
+        *([] if method in _SCRATCH else start),
       )
   pixels = runs / "pixels.json"
   if methods and not pixels.exists():
@@ -176,21 +178,21 @@ def _pixels(data_dir: str, split: str) -> Examples:
 
 
 def _print_table(runs: pathlib.Path) -> None:
-  print("\nfeatures    steps   k-NN    probe   tuned on 10 labels a class")
+  print("\nfeatures         steps   k-NN    probe   tuned on 10 labels a class")
   pixels = runs / "pixels.json"
   if pixels.exists():
     found = json.loads(pixels.read_text())
-    print(f"{'pixels':10}  {'':6}  {found[_KNN]:.4f}  {found[_PROBE]:.4f}")
-    print(f"{'centred':10}  {'':6}  {found[_CENTRED]:.4f}")
-  for method in ("random", *study.MACS):
+    print(f"{'pixels':15}  {'':6}  {found[_KNN]:.4f}  {found[_PROBE]:.4f}")
+    print(f"{'centred':15}  {'':6}  {found[_CENTRED]:.4f}")
+  for method in (*study.RANDOM, *study.MACS):
     summary = runs / method / "summary.json"
     found = studies.metrics(runs / method) if summary.exists() else {}
     if _PROBE not in found:
-      print(f"{method:10}  not finished")
+      print(f"{method:15}  not finished")
       continue
     series = load.load_run(runs / method, with_evaluations=False)
     steps = int(series.series(_WATCHED).steps[-1])
-    origin = _SCRATCH if method == "random" else method
+    origin = _SCRATCH.get(method, method)
     draws = [
       studies.metrics(path.parent)
       for path in sorted(runs.glob(f"tuned_{origin}_*/summary.json"))
@@ -199,7 +201,7 @@ def _print_table(runs: pathlib.Path) -> None:
     shown = " ".join(f"{value:.4f}" for value in tuned)
     mean = f"mean {np.mean(tuned):.4f} of {shown}" if tuned else "not run"
     print(
-      f"{method:10}  {steps:6}  {found[_KNN]:.4f}  {found[_PROBE]:.4f}  {mean}"
+      f"{method:15}  {steps:6}  {found[_KNN]:.4f}  {found[_PROBE]:.4f}  {mean}"
     )
 
 

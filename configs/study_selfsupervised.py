@@ -13,9 +13,12 @@ by k-NN and a linear probe. `tokenizer` is BEiT's, the file that
 benchmarks/study_selfsupervised.py makes by k-means of the features of `random`,
 or BEiT v2's, the run `vqkd`, whose `teacher` is the run `mae`.
 
+`fcmae` pre-trains a small ConvNeXt V2, which `convnext` trains with labels and
+`random_convnext` not at all.
+
 `tuned` trains all weights on FEW, which benchmarks/study_selfsupervised.py
 makes: DIR's test images and 10 training images per class. It starts from RUN,
-or from scratch without `init_from`.
+or from scratch without `init_from`; with `network=convnext` a ConvNeXt.
 """
 
 import ml_collections
@@ -39,25 +42,42 @@ MACS = {
   "dino": 14.89,
   "dinov2": 15.67,
   "dinov3": 15.67,
+  "convnext": 4.16,
+  "fcmae": 2.36,
 }
-RUNS = ("random", *MACS, "tuned")
+RANDOM = ("random", "random_convnext")
+CONVNEXTS = ("random_convnext", "convnext", "fcmae")
+RUNS = (*RANDOM, *MACS, "tuned")
 SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
 BATCH_SIZE = 64
 TOKENS = 512
 _TUNED_STEPS, _TUNED_BATCH, _TUNED_RATE = 200, 50, 1e-3
 _CROP = "decode|simple_random_crop|flip_lr"
+_MASKED_CROP = (
+  "decode|random_resized_crop(scale=[0.2, 1.0])|keep('image')|flip_lr"
+)
 _JITTER = "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8)|greyscale(p=0.2)"
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(
-    args, run="dino", seen=SEEN, tokenizer="random", teacher="random"
+    args,
+    run="dino",
+    seen=SEEN,
+    tokenizer="random",
+    teacher="random",
+    network="vit",
   )
   arguments.check_choice("run", args.run, RUNS)
+  arguments.check_choice("network", args.network, ("vit", "convnext"))
   config = default_config()
   config.log_every_steps = 20
-  config.model.update(variant="Ti/8", image_size=32, width=64, depth=4)
-  config.model.update(num_heads=4, mlp_dim=256, pool="cls")
+  if args.run in CONVNEXTS or args.network == "convnext":
+    config.model.update(name="convnext", variant="T", version=2, image_size=32)
+    config.model.update(depths=(2, 2, 2), widths=(16, 32, 64), stem_stride=2)
+  else:
+    config.model.update(variant="Ti/8", image_size=32, width=64, depth=4)
+    config.model.update(num_heads=4, mlp_dim=256, pool="cls")
   config.train.update(dataset="folder", batch_size=BATCH_SIZE, preprocess=_CROP)
   config.total_steps = 1
   if args.run in MACS:
@@ -74,10 +94,12 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _tuning(config)
   else:
     _measure_features(config)
-  if args.run == "random":
+  if args.run in RANDOM:
     config.schedule.base_lr = 1e-12
   elif args.run == "mae":
     _mae(config)
+  elif args.run == "fcmae":
+    _fcmae(config)
   elif args.run == "vqkd":
     _vqkd(config, args.teacher)
   elif args.run in ("beit", "beitv2"):
@@ -124,9 +146,14 @@ def _mae(config: ml_collections.ConfigDict) -> None:
   config.objective.update(name="mae", decoder_width=64)
   config.objective.update(decoder_depth=1, decoder_num_heads=4)
   config.optimizer.update(b2=0.95, freeze=r"Transformer/posembed_input/.*")
-  config.train.preprocess = (
-    "decode|random_resized_crop(scale=[0.2, 1.0])|keep('image')|flip_lr"
-  )
+  config.train.preprocess = _MASKED_CROP
+
+
+def _fcmae(config: ml_collections.ConfigDict) -> None:
+  """A decoder as wide as the encoder's last map."""
+  config.objective.update(name="fcmae", decoder_width=64)
+  config.optimizer.b2 = 0.95
+  config.train.preprocess = _MASKED_CROP
 
 
 def _vqkd(config: ml_collections.ConfigDict, teacher: str) -> None:
