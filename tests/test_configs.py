@@ -304,13 +304,81 @@ def test_convnexts_v2_are_trained_as_published(phase, size):
   # H is published at 384 and 512 pixels.
   assert model.image_size == (384 if size == "H" and not on_22k else 224)
   assert config.init_from and config.init_without == ("head/.*",)
+  _check_convnext_v2_decay(config, size, decay)
+
+
+# Tables 9 to 11: layer decay, rate of stochastic depth, epochs, of warmup, rate
+# for 256 images, weight decay, label smoothing, mixup and CutMix. For B and L
+# the rate is TRAINING.md's, for B.
+_MIXED = 0.05, 0.1, (0.8, 1.0)
+_CONVNEXT_V2_1K = {
+  "atto": (0.9, 0.1, 600, 0, 2e-4, 0.3, 0.2, (0.0, 0.0)),
+  "femto": (0.9, 0.0, 600, 0, 2e-4, 0.05, 0.2, (0.3, 0.3)),
+  "pico": (0.9, 0.0, 600, 0, 2e-4, 0.3, 0.2, (0.3, 0.3)),
+  "nano": (0.9, 0.1, 600, 0, 2e-4, 0.3, 0.2, (0.5, 0.5)),
+  "T": (0.9, 0.2, 300, 40, 8e-4, *_MIXED),
+  "B": (0.6, 0.1, 100, 20, 6.25e-4, *_MIXED),
+  "L": (0.6, 0.2, 100, 20, 6.25e-4, *_MIXED),
+  "H": (0.75, 0.3, 50, 10, 1.25e-3, *_MIXED),
+}
+
+
+@pytest.mark.parametrize("size", _CONVNEXT_V2_1K)
+def test_masked_autoencoders_are_tuned_as_published(size):
+  decay, depth, epochs, warmup, rate, weights, smoothing, mixes = (
+    _CONVNEXT_V2_1K[size]
+  )
+  config = load(file("convnext"), f"model=ConvNeXtV2-{size},phase=finetune")
+  checks.check(config)
+  train, schedule, objective = config.train, config.schedule, config.objective
+  assert (train.dataset, train.batch_size) == ("imagenet2012", 1024)
+  assert "randaug(2, 9, 0.5, True)" in train.preprocess
+  assert config.total_epochs == epochs
+  assert schedule.base_lr == pytest.approx(rate * 1024 / 256)
+  assert schedule.warmup_steps == (f"{warmup} epochs" if warmup else 0)
+  assert (schedule.decay, schedule.end_lr) == ("cosine", 1e-6)
+  assert config.optimizer.weight_decay == weights
+  assert objective.label_smoothing == smoothing
+  assert (objective.mixup_alpha, objective.cutmix_alpha) == mixes
+  assert objective.erase_probability == 0.25
+  assert (config.ema_decay, config.ema_warmup) == (0.9999, False)
+  assert config.model.stochastic_depth_rate == depth
+  assert config.init_from and config.init_without == ("head/.*",)
+  _check_convnext_v2_decay(config, size, decay)
+
+
+@pytest.mark.parametrize("size", _CONVNEXT_V2_1K)
+def test_convnexts_v2_are_masked_as_published(size):
+  """Table 8, and main_pretrain.py of facebookresearch/ConvNeXt-V2."""
+  config = load(file("convnext"), f"model=ConvNeXtV2-{size},phase=fcmae")
+  checks.check(config)
+  train, optimizer, schedule = config.train, config.optimizer, config.schedule
+  assert config.total_epochs == 1600
+  assert (train.dataset, train.batch_size) == ("imagenet2012", 4096)
+  assert "random_resized_crop(scale=[0.2, 1.0])" in train.preprocess
+  assert schedule.base_lr == pytest.approx(1.5e-4 * 4096 / 256)
+  assert (schedule.warmup_steps, schedule.decay) == ("40 epochs", "cosine")
+  assert schedule.end_lr == 0
+  assert (optimizer.name, optimizer.b1, optimizer.b2) == ("adamw", 0.9, 0.95)
+  assert (optimizer.weight_decay, optimizer.grad_clip_norm) == (0.05, None)
+  objective = config.objective
+  assert (objective.name, objective.mask_ratio) == ("fcmae", 0.6)
+  assert (objective.decoder_width, objective.decoder_depth) == (512, 1)
+  assert objective.normalize_pixels and config.init_from is None
+  shorter = f"model=ConvNeXtV2-{size},phase=fcmae,epochs=800"
+  assert load(file("convnext"), shorter).total_epochs == 800
+
+
+def _check_convnext_v2_decay(config, size, decay):
+  """Compares the factors of all parameters with the published layers."""
+  model = config.model
   params = {
     path: jax.ShapeDtypeStruct(shape, np.float32)
     for path, shape in convnext_shapes.shapes(model, 1000).items()
   }
   layer_of = registry.FAMILIES.get("convnext").layer_of
   factors = multipliers.factors(
-    optimizer, flat.unflatten(params), functools.partial(layer_of, model)
+    config.optimizer, flat.unflatten(params), functools.partial(layer_of, model)
   )
   depths = convnext_sizes.VARIANTS[size][0]
   by_threes = size in "BL"  # A.1: layers of B and L are "group".
@@ -344,6 +412,8 @@ def test_convnexts_without_a_recipe_are_answered_with_those_that_have_one():
     load(file("convnext"), "phase=pretrain21k")
   with pytest.raises(UserError, match="V2-atto.*V2-nano, .*V2-H"):
     load(file("convnext"), "model=ConvNeXtV2-atto,phase=labels22k")
+  with pytest.raises(UserError, match="'ConvNeXt-T'.*ConvNeXtV2-atto.*V2-H"):
+    load(file("convnext"), "phase=fcmae")
 
 
 def test_every_phase_of_convnexts_shrinks():
@@ -355,9 +425,22 @@ def test_every_phase_of_convnexts_shrinks():
       == load(file("convnext"), f"model=ConvNeXt-B,phase={phase}").optimizer
     )
     assert config.init_from is None
-  for phase in _CONVNEXT_V2:
+  for phase in ("fcmae", "finetune", *_CONVNEXT_V2):
     arguments = f"model=ConvNeXtV2-T,phase={phase},smoke"
     checks.check(load(file("convnext"), arguments))
+
+
+@pytest.mark.slow
+def test_a_masked_autoencoder_of_a_convnext_is_trained_and_tuned(tmp_path):
+  masked, tuned = tmp_path / "fcmae", tmp_path / "tuned"
+  arguments = "model=ConvNeXtV2-T,phase={},smoke"
+  config = load(file("convnext"), arguments.format("fcmae"))
+  assert train(config, str(masked)) == 0
+  summary = json.loads((masked / "summary.json").read_text())
+  assert 0 < summary["metrics"]["reconstruction/val/loss"] < 2
+  config = load(file("convnext"), arguments.format("finetune"))
+  config = config.model_copy(update={"init_from": str(masked)})
+  assert train(config, str(tuned)) == 0
 
 
 @pytest.mark.slow
