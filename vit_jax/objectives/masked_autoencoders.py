@@ -1,4 +1,4 @@
-"""What the declarations of masked autoencoders share, without jax.
+"""Declarations that masked autoencoders share, without jax.
 
 `config.objective` has `mask_ratio` and `normalize_pixels`; the parameters have
 a `decoder`.
