@@ -250,10 +250,15 @@ def test_the_network_alone_is_exported():
       {},
       ["model.name = 'resnet'", '"mae"'],
     ),
+    (
+      {"name": "convnext", "variant": "T"},
+      {},
+      ['model.name = "convnext"', '"mae"', '"fcmae"'],
+    ),
   ],
 )
 def test_what_cannot_be_trained_is_refused(model, objective, words):
-  if model.get("name") == "resnet":
+  if "name" in model:
     settings = config(**objective).model_copy(
       update={"model": named_sections.section("model", **model)}
     )

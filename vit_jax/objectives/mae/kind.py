@@ -18,6 +18,11 @@ MLP_RATIO = 4
 
 def check(config: schema.Config) -> None:
   """Raises UserError for a config that cannot be trained."""
+  if config.model.name == "convnext":
+    raise UserError(
+      'config.objective.name = "mae" encodes the patches of a "vit"; for'
+      ' config.model.name = "convnext" use "fcmae".'
+    )
   encoder_checks.check_patch_learning(config)
   model, objective = config.model, config.objective
   if model.pos_embedding_at != "stem" or model.pos_embedding == "relative":
