@@ -212,11 +212,12 @@ _SQUASHED = 384
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(
-    args, model=_T, phase="pretrain", image_size=0, epochs=1600
+    args, model=_T, phase="pretrain", image_size=0, epochs=0
   )
   arguments.check_choice("phase", args.phase, (*PHASES, "fcmae"))
+  masked_autoencoder.check_epochs(args.epochs, args.phase, "fcmae")
   if args.phase == "fcmae":
-    config = _masked(args.model, args.image_size or 224, args.epochs)
+    config = _masked(args.model, args.image_size or 224, args.epochs or 1600)
     return smoke.shrink(config) if args.smoke else config
   runs = {model: run for run in PHASES[args.phase] for model in run.rates}
   if args.model not in runs:

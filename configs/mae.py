@@ -30,11 +30,12 @@ _FINETUNING = {
 
 
 def get_config(args: str | None = None) -> ml_collections.ConfigDict:
-  args = arguments.parse(args, model="B", phase="pretrain", epochs=800)
+  args = arguments.parse(args, model="B", phase="pretrain", epochs=0)
   arguments.check_choice("model", args.model, _NAMES)
   arguments.check_choice("phase", args.phase, ("pretrain", "finetune"))
+  masked_autoencoder.check_epochs(args.epochs, args.phase, "pretrain")
   if args.phase == "pretrain":
-    config = _pretraining(args.model, args.epochs)
+    config = _pretraining(args.model, args.epochs or 800)
   else:
     config = _finetuning(args.model)
   return smoke.shrink(config) if args.smoke else config

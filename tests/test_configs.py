@@ -904,6 +904,22 @@ def test_arguments_of_the_other_recipe_are_refused():
     load(file("resnet"), "dataset=cifar10,rule=relased")
 
 
+@pytest.mark.parametrize(
+  ("name", "arguments", "phase"),
+  [
+    ("mae", "phase=finetune,epochs=50", "pretrain"),
+    ("convnext", "model=ConvNeXtV2-T,phase=finetune,epochs=50", "fcmae"),
+    ("convnext", "epochs=50", "fcmae"),
+  ],
+)
+def test_epochs_of_masked_autoencoders_are_refused_elsewhere(
+  name, arguments, phase
+):
+  words = f"epochs = 50 is of phase={phase}.*set config.total_epochs"
+  with pytest.raises(UserError, match=words):
+    load(file(name), arguments)
+
+
 def test_two_recipes_at_once_are_refused():
   with pytest.raises(UserError, match="data and dataset are of two recipes"):
     load(file("resnet"), "data=jft,dataset=cifar10")

@@ -8,8 +8,18 @@ import ml_collections
 
 from vit_jax.config.defaults import default_eval, default_fewshot_dataset
 from vit_jax.configs.recipes import torchvision_eval
+from vit_jax.errors import UserError
 
 _BATCH_SIZE = 4096
+
+
+def check_epochs(epochs: int, phase: str, pretraining: str) -> None:
+  """Raises UserError for the argument `epochs` in another phase."""
+  if epochs and phase != pretraining:
+    raise UserError(
+      f"Config argument epochs = {epochs} is of phase={pretraining}; for others"
+      " set config.total_epochs."
+    )
 
 
 def pretraining(config: ml_collections.ConfigDict) -> None:
