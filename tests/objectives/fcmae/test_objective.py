@@ -17,7 +17,7 @@ from vit_jax import rngs, trees
 from vit_jax.config import named_sections, schema
 from vit_jax.data import facts, features
 from vit_jax.errors import UserError
-from vit_jax.objectives import build
+from vit_jax.objectives import build, masked_autoencoders
 from vit_jax.objectives.fcmae import kind
 
 RNGS = functools.partial(rngs.stream, 0, step=5)
@@ -185,6 +185,35 @@ def by_patch(images):
   shape = (len(images), GRID, SIDE, GRID, SIDE, 3)
   cut = images.reshape(shape).transpose(0, 1, 3, 2, 4, 5)
   return cut.reshape(len(images), GRID**2, -1)
+
+
+def test_blocks_are_skipped_in_training_alone(images):
+  settings = config({"stochastic_depth_rate": 0.9})
+  objective, params = objective_of(settings), params_of(settings)
+  always = objective_of(config())
+  batch = {"image": jnp.asarray(images), "visible": jnp.asarray(VISIBLE)}
+
+  def loss(objective, step):
+    keys = functools.partial(rngs.stream, 0, step=step)
+    return float(objective.loss(params, {}, {}, batch, keys, 0)[0])
+
+  losses = {loss(objective, step) for step in range(8)}
+  assert len(losses - {loss(always, 0)}) > 1
+  assert len({loss(always, step) for step in range(2)}) == 1
+  batch["id"] = jnp.arange(2)
+  found, wanted = (
+    jax.jit(o.outputs)(params, batch)["reconstruction_loss"]
+    for o in (objective, always)
+  )
+  np.testing.assert_array_equal(found, wanted)
+
+
+def test_as_many_patches_are_visible_as_in_the_released_code():
+  """models/fcmae.py: int(49 * 0.4)."""
+  published = config(
+    dict(variant="T", image_size=224, stem_stride=4, depths=None, widths=None)
+  )
+  assert masked_autoencoders.num_visible(published) == 19
 
 
 def test_all_but_the_last_norm_is_trained(images):
