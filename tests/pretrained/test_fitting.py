@@ -228,6 +228,18 @@ def test_what_stands_beside_the_network_is_taken_whole_or_starts(caplog):
   )
 
 
+def test_every_family_starts_what_is_trained_with_it(caplog):
+  """A ConvNeXt's decoder, too, when a file has the network alone."""
+  keys = dict(name="convnext", variant="T", num_classes=3)
+  model = named_sections.section("model", **keys)
+  found = dataclasses.replace(weights(), model=model)
+  here = {**params(), "decoder": {"kernel": jnp.zeros((2, 4))}}
+  result = fitting.put(here, fitting.fit(here, found, model))
+  np.testing.assert_array_equal(result["embedding"]["kernel"], 5)
+  np.testing.assert_array_equal(result["decoder"]["kernel"], 0)
+  assert "trained with the network are initialised: decoder" in caplog.text
+
+
 @pytest.mark.parametrize(
   ("here", "words"),
   [

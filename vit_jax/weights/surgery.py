@@ -29,6 +29,15 @@ _SHOWN = 3
 _HEAD = ("head/kernel", "head/bias")
 _PROJECTION = re.compile(r"/(query|key|value|out)/(kernel|bias)$")
 _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
+# Additional parameters while a network is trained without labels.
+_BESIDE = (
+  "mask_token",
+  "patch_head/",
+  "decoder/",
+  "quantizer/",
+  "dino_head/",
+  "ibot_head/",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +98,7 @@ def fit(
   )
   _leave_out(fitting, without, weights.path)
   registry.FAMILIES.get(wanted.name).fit(fitting)
+  _start_beside(fitting)
   _fit_head(fitting)
   if part is not None:
     fitting.start([name for name in shapes if not name.startswith(f"{part}/")])
@@ -121,6 +131,22 @@ def _leave_out(fitting: Fitting, patterns: Sequence[str], path: str) -> None:
     fitting.drop(names)
     fitting.start(names)
     fitting.notes.append(f"{pattern} is not taken over, as asked.")
+
+
+def _start_beside(fitting: Fitting) -> None:
+  """Initialises additional trained parameters, which network files lack."""
+  new = [
+    name
+    for name in fitting.shapes
+    if name.startswith(_BESIDE) and name not in fitting.leaves
+  ]
+  if new:
+    fitting.start(new)
+    trees = dict.fromkeys(name.partition("/")[0] for name in new)
+    fitting.notes.append(
+      "The parameters that are trained with the network are initialised:"
+      f" {', '.join(trees)}."
+    )
 
 
 def _fit_head(fitting: Fitting) -> None:

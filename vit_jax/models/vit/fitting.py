@@ -32,15 +32,6 @@ _ENCODER_NORM = (
 _FC_NORM = ("fc_norm/scale", "fc_norm/bias")
 # Tables of biases, in stacked or unstacked layers, or shared by all layers.
 _BIASES = re.compile(r"Transformer/(encoderblock(_\d+)?/)?relative_bias/table")
-# Additional parameters while a network is trained without labels.
-_BESIDE = (
-  "mask_token",
-  "patch_head/",
-  "decoder/",
-  "quantizer/",
-  "dino_head/",
-  "ibot_head/",
-)
 
 
 def fit(fitting: Fitting) -> None:
@@ -53,7 +44,6 @@ def fit(fitting: Fitting) -> None:
   _fit_biases(fitting)
   _fit_distillation_head(fitting)
   _fit_last_norm(fitting)
-  _start_beside(fitting)
 
 
 def _fit_prefix(fitting: Fitting, had: list[str]) -> None:
@@ -267,19 +257,3 @@ def _fit_last_norm(fitting: Fitting) -> None:
     "The norm of the tokens is dropped; one of their mean is initialised"
     " (config.model.norm_after_pool=True)."
   )
-
-
-def _start_beside(fitting: Fitting) -> None:
-  """Initialises additional trained parameters, which network files lack."""
-  new = [
-    name
-    for name in fitting.shapes
-    if name.startswith(_BESIDE) and name not in fitting.leaves
-  ]
-  if new:
-    fitting.start(new)
-    trees = dict.fromkeys(name.partition("/")[0] for name in new)
-    fitting.notes.append(
-      "The parameters that are trained with the network are initialised:"
-      f" {', '.join(trees)}."
-    )
