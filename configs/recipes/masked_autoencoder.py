@@ -1,7 +1,7 @@
 """Pre-training of masked autoencoders, with a network and an objective.
 
 MAE (PRETRAIN.md of facebookresearch/mae) and FCMAE (Table 8 of arXiv
-2301.00808) share all of it.
+2301.00808) share it; a ViT has further tokens with weight decay.
 """
 
 import ml_collections
