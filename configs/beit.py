@@ -147,7 +147,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     model="B",
     phase="pretrain",
     epochs=0,
-    tokenizer="mean_colour",
+    tokenizer="",
     teacher="",
     image_size=224,
   )
@@ -155,26 +155,39 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   arguments.check_choice("model", args.model, _NAMES)
   is_second = args.version == 2
   arguments.check_choice("phase", args.phase, _PHASES[args.version])
-  if args.teacher and args.phase != _TOKENIZER:
-    raise UserError(
-      f"Config argument teacher = {args.teacher!r} is of"
-      " version=2,phase=tokenizer; the other phases have none."
-    )
+  makes_tokenizer = args.phase == _TOKENIZER
+  arguments.check_used(
+    "teacher", args.teacher, makes_tokenizer, "version=2,phase=tokenizer"
+  )
+  arguments.check_used(
+    "tokenizer",
+    args.tokenizer,
+    args.phase in _PRETRAINING,
+    " or ".join(
+      f"phase={phase}"
+      for phase in _PHASES[args.version]
+      if phase in _PRETRAINING
+    ),
+  )
+  if makes_tokenizer:
+    # VQ-KD has this size.
+    arguments.check_choice("model", args.model, ("B",))
   if args.image_size != 224 and (args.phase != "finetune22k" or is_second):
     raise UserError(
       f"Config argument image_size = {args.image_size} is of"
       " phase=finetune22k with version=1; other phases are at 224 pixels."
     )
-  if args.phase == _TOKENIZER:
+  tokenizer = args.tokenizer or "mean_colour"
+  if makes_tokenizer:
     config = _tokenizer(args.epochs, args.teacher)
   elif args.phase in _WITH_LABELS:
     config = _with_labels(
       args.version, args.model, args.phase, args.image_size, args.epochs
     )
   elif is_second:
-    config = _second_pretraining(args.model, args.epochs, args.tokenizer)
+    config = _second_pretraining(args.model, args.epochs, tokenizer)
   else:
-    config = _pretraining(args.model, args.phase, args.epochs, args.tokenizer)
+    config = _pretraining(args.model, args.phase, args.epochs, tokenizer)
   return smoke.shrink(config) if args.smoke else config
 
 

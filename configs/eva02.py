@@ -90,7 +90,9 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   args = arguments.parse(args, model="B", phase="pretrain", teacher="")
   arguments.check_choice("model", args.model, _PRETRAINING)
   arguments.check_choice("phase", args.phase, _PHASES)
-  if args.phase == "pretrain":
+  is_first = args.phase == "pretrain"
+  arguments.check_used("teacher", args.teacher, is_first, "phase=pretrain")
+  if is_first:
     config = _pretraining(args.model, args.teacher)
   else:
     sizes = [size for phase, size in _LABELS if phase == args.phase]

@@ -48,6 +48,8 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     args, run="plain", images=IMAGES, seen=SEEN, teacher=""
   )
   arguments.check_choice("run", args.run, RUNS)
+  is_distilled = args.run == "distilled"
+  arguments.check_used("teacher", args.teacher, is_distilled, "run=distilled")
   config = default_config()
   config.log_every_steps = 20
   _network(config.model, args.run)
@@ -60,7 +62,7 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     _deit(config)
   if args.run == "unmixed":
     config.objective.update(mixup_alpha=0.0, cutmix_alpha=0.0)
-  if args.run == "distilled":
+  if is_distilled:
     config.model.distillation = "token"
     config.objective.teacher = None if args.smoke else args.teacher or None
   seen = args.seen * cost("plain") / cost(args.run)

@@ -30,6 +30,7 @@ from vit_jax.config.defaults import (
   default_fewshot_dataset,
   default_view,
 )
+from vit_jax.errors import UserError
 
 # Millions of multiply-adds of a forward pass, a third of those to learn from an
 # image, for all crops, heads, decoders and teachers, counting whole layers.
@@ -47,6 +48,7 @@ MACS = {
 }
 RANDOM = ("random", "random_convnext")
 CONVNEXTS = ("random_convnext", "convnext", "fcmae")
+BEITS = ("beit", "beitv2")
 RUNS = (*RANDOM, *MACS, "tuned")
 SEEN = 1_000_000  # Of the supervised ViT: 20 epochs.
 BATCH_SIZE = 64
@@ -64,12 +66,22 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
     args,
     run="dino",
     seen=SEEN,
-    tokenizer="random",
-    teacher="random",
+    tokenizer="",
+    teacher="",
     network="vit",
   )
   arguments.check_choice("run", args.run, RUNS)
   arguments.check_choice("network", args.network, ("vit", "convnext"))
+  if args.network != "vit" and args.run != "tuned":
+    raise UserError(
+      f"Config argument network = {args.network!r} is of run=tuned; other runs"
+      f" of a ConvNeXt are {', '.join(CONVNEXTS)}."
+    )
+  is_beit = args.run in BEITS
+  arguments.check_used(
+    "tokenizer", args.tokenizer, is_beit, f"run={' or '.join(BEITS)}"
+  )
+  arguments.check_used("teacher", args.teacher, args.run == "vqkd", "run=vqkd")
   config = default_config()
   config.log_every_steps = 20
   if args.run in CONVNEXTS or args.network == "convnext":
@@ -101,9 +113,9 @@ def get_config(args: str | None = None) -> ml_collections.ConfigDict:
   elif args.run == "fcmae":
     _fcmae(config)
   elif args.run == "vqkd":
-    _vqkd(config, args.teacher)
-  elif args.run in ("beit", "beitv2"):
-    _beit(config, args.run, args.tokenizer)
+    _vqkd(config, args.teacher or "random")
+  elif is_beit:
+    _beit(config, args.run, args.tokenizer or "random")
   elif args.run in ("dino", "dinov2", "dinov3"):
     _dino(config, args.run)
   if not args.smoke:

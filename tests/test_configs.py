@@ -125,7 +125,8 @@ def test_the_study_of_captions_gives_each_run_the_same_compute(run):
 
 @pytest.mark.parametrize("run", study_families.RUNS)
 def test_the_study_of_families_gives_each_run_the_same_compute(run):
-  config = load(file("study_families"), f"run={run},teacher=resnet")
+  teacher = ",teacher=resnet" if run == "distilled" else ""
+  config = load(file("study_families"), f"run={run}{teacher}")
   passes = 3 * study_families.MACS[run]
   if run == "distilled":
     assert config.objective.teacher == "resnet"
@@ -920,6 +921,36 @@ def test_epochs_of_masked_autoencoders_are_refused_elsewhere(
     load(file(name), arguments)
 
 
+@pytest.mark.parametrize(
+  ("name", "arguments", "words"),
+  [
+    (
+      "beit",
+      "phase=finetune,tokenizer=x",
+      "phase=pretrain or phase=pretrain22",
+    ),
+    ("beit", "version=2,phase=labels22k,tokenizer=x", "phase=pretrain and"),
+    ("beit", "version=2,phase=tokenizer,tokenizer=x", "phase=pretrain and"),
+    ("eva02", "phase=labels21k,teacher=x", "phase=pretrain and"),
+    ("study_families", "run=deit,teacher=x", "run=distilled and"),
+    ("study_selfsupervised", "run=mae,tokenizer=x", "run=beit or beitv2 and"),
+    ("study_selfsupervised", "run=beit,teacher=x", "run=vqkd and"),
+  ],
+)
+def test_arguments_that_would_change_nothing_are_refused(
+  name, arguments, words
+):
+  argument = arguments.split(",")[-1].replace("=", " = '") + "'"
+  words = f"{argument} is of .*{words}.*leave it out"
+  with pytest.raises(UserError, match=words):
+    load(file(name), arguments)
+
+
+def test_a_convnext_of_the_study_without_labels_is_chosen_by_its_run():
+  with pytest.raises(UserError, match="is of run=tuned; .* convnext, fcmae"):
+    load(file("study_selfsupervised"), "run=supervised,network=convnext")
+
+
 def test_two_recipes_at_once_are_refused():
   with pytest.raises(UserError, match="data and dataset are of two recipes"):
     load(file("resnet"), "data=jft,dataset=cifar10")
@@ -1567,6 +1598,7 @@ def test_vqkd_is_trained_as_released(tmp_path):
     ("version=2,teacher=x", "teacher = 'x' is of version=2,phase=tokenizer"),
     ("version=2,phase=pretrain22k", 'phase = "pretrain22k" is not known'),
     ("phase=finetune,epochs=300", "epochs = 300 is of phase=pretrain"),
+    ("version=2,phase=tokenizer,model=L", 'model = "L" is not known'),
     ("version=2,phase=finetune22k,image_size=384", "image_size = 384 is of"),
   ],
 )

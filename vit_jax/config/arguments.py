@@ -50,6 +50,22 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
   )
 
 
+def check_used(name: str, value: str, is_used: bool, where: str) -> None:
+  """Raises UserError if an argument is given that would change nothing.
+
+  Args:
+    name: Name of the argument.
+    value: Its value; '' if it is not given.
+    is_used: True if the other arguments leave it an effect.
+    where: Arguments that it belongs to, such as 'phase=pretrain'.
+  """
+  if value and not is_used:
+    raise UserError(
+      f"Config argument {name} = {value!r} is of {where} and changes nothing"
+      " here; leave it out."
+    )
+
+
 def _convert(name: str, value: str, default: Any) -> Any:
   if isinstance(default, bool):
     if value.lower() in ("true", "1"):
