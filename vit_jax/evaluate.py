@@ -53,8 +53,7 @@ def define_flags() -> None:
   flags.DEFINE_multi_string(
     "checkpoint",
     None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
-    " Face directory; repeat it to compare several.",
+    f"{command_line.CHECKPOINT}; repeat it to compare several.",
   )
   flags.DEFINE_string(
     "output", None, "JSON file for the metrics, which are also printed."
@@ -125,7 +124,7 @@ def _check_flags(
   from vit_jax.report import comparison_formats, subjects
 
   if not paths or not all(paths):
-    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+    raise UserError(command_line.NO_CHECKPOINT)
   places = [subjects.same_place(path) for path in paths]
   for path, place in zip(paths, places, strict=True):
     if places.count(place) > 1:

@@ -57,12 +57,7 @@ if TYPE_CHECKING:
 
 
 def define_flags() -> None:
-  flags.DEFINE_string(
-    "checkpoint",
-    None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
-    " Face directory.",
-  )
+  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT}.")
   flags.DEFINE_string(
     "classes",
     None,
@@ -97,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
   # We report a broken file in one sentence; TensorFlow would print a page.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   if not flags.FLAGS.checkpoint:
-    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+    raise UserError(command_line.NO_CHECKPOINT)
   if len(argv) < 2:
     raise UserError(
       "No image was named: give files, folders or glob patterns, as in:"

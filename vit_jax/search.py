@@ -51,12 +51,7 @@ PAGE = "results.html"
 
 
 def define_flags() -> None:
-  flags.DEFINE_string(
-    "checkpoint",
-    None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
-    " Face directory.",
-  )
+  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT}.")
   flags.DEFINE_string("index", None, "Directory that stores the embeddings.")
   flags.DEFINE_string(
     "images", None, "Folder to search; required to create INDEX."
@@ -81,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   given = flags.FLAGS
   if not given.checkpoint:
-    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+    raise UserError(command_line.NO_CHECKPOINT)
   if not given.index:
     raise UserError(
       "No index was named: give --index=DIR, a directory that is made to keep"

@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 
 def define_flags() -> None:
-  flags.DEFINE_string(
-    "checkpoint",
-    None,
-    "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
-    " Face directory.",
-  )
+  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT}.")
   flags.DEFINE_string("output", None, "Directory for the figures.")
   flags.DEFINE_integer(
     "shown",
@@ -60,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   given = flags.FLAGS
   if not given.checkpoint:
-    raise UserError("No checkpoint was named: give --checkpoint=PATH.")
+    raise UserError(command_line.NO_CHECKPOINT)
   if not given.output:
     raise UserError("No directory was named for the figures: --output=DIR.")
   _check_free(given.output)
