@@ -231,6 +231,24 @@ def test_all_but_the_last_norm_is_trained(images):
   assert still == {"norm/scale", "norm/bias"}
 
 
+def test_the_decoder_starts_small():
+  """Matrices and the token have a deviation of 0.02, as docs/mae.md says."""
+  settings = config(decoder_width=256)
+  params, _ = jax.jit(objective_of(settings).init)(jax.random.key(0))
+  leaves = dict(trees.named_leaves(params["decoder"]))
+  for path, leaf in leaves.items():
+    name = path.rpartition("/")[2]
+    if name in ("kernel", "mask_token"):
+      # Six deviations of the estimate.
+      error = 6 * 0.02 / np.sqrt(2 * leaf.size)
+      assert abs(np.std(leaf) - 0.02) < error, path
+      assert abs(np.mean(leaf)) < 6 * 0.02 / np.sqrt(leaf.size), path
+    else:
+      is_norm = path.endswith("norm/scale")
+      np.testing.assert_array_equal(leaf, np.full(leaf.shape, float(is_norm)))
+  assert {"mask_token", "prediction/kernel"} <= leaves.keys()
+
+
 # models/fcmae.py, convnextv2_tiny: an encoder that timm has as a classifier,
 # whose last norm ours has too.
 def test_the_published_size_has_the_published_number_of_parameters():

@@ -108,6 +108,7 @@ ORIGINAL = Registry(
     "dinov3": f"{_ROOM}.vit.dinov3:ORIGINAL",
     "eva02": f"{_ROOM}.vit.eva02:ORIGINAL",
     "vit": f"{_ROOM}.vit.original:ORIGINAL",
+    "fcmae": f"{_ROOM}.convnext.fcmae:ORIGINAL",
     "convnext": f"{_ROOM}.convnext.original:ORIGINAL",
     "pvt": f"{_ROOM}.pvt.original:ORIGINAL",
   },
