@@ -33,6 +33,7 @@ _PRE_LOGITS = ("pre_logits/kernel", "pre_logits/bias")
 _BESIDE = (
   "mask_token",
   "patch_head/",
+  "aggregation/",
   "decoder/",
   "quantizer/",
   "dino_head/",

@@ -102,6 +102,38 @@ def test_losses_of_a_published_file_are_those_of_the_released_code(
   )
 
 
+def fitted_to_added_layers(path):
+  settings = config(model=NETWORK)
+  _, params, _ = objectives.started(settings)
+  shapes = {n: x.shape for n, x in trees.named_leaves(params)}
+  return surgery.fit(files.read(path), settings.model, shapes)
+
+
+def test_layers_that_a_file_lacks_start_anew(tmp_path):
+  state = {n: x for n, x in published().items() if "cls_pt" not in n}
+  fitted = fitted_to_added_layers(torch_zip.save(tmp_path / "x.pth", state))
+  assert {name.partition("/")[0] for name in fitted.fresh} == {"aggregation"}
+  assert "initialised: aggregation." in " ".join(fitted.notes)
+
+
+def test_layers_with_a_head_of_their_own_start_anew(tmp_path):
+  """modeling_pretrain.py with shared_lm_head=False."""
+  state = published() | {
+    "cls_pt_norm.weight": np.ones(WIDTH),
+    "cls_pt_norm.bias": np.zeros(WIDTH),
+    "cls_pt_lm_head.weight": np.ones((512, WIDTH)),
+    "cls_pt_lm_head.bias": np.ones(512),
+  }
+  path = torch_zip.save(tmp_path / "x.pth", state)
+  weights = files.read(path)
+  shared = files.read(torch_zip.save(tmp_path / "shared.pth", published()))
+  assert weights.model == shared.model
+  jax.tree.map(np.testing.assert_array_equal, weights.params, shared.params)
+  assert "shared_lm_head=False" in " ".join(weights.assumed)
+  fitted = fitted_to_added_layers(path)
+  assert {name.partition("/")[0] for name in fitted.fresh} == {"aggregation"}
+
+
 def test_a_damaged_added_layer_is_named_as_in_the_file(tmp_path):
   name = "cls_pt_layers.1.attn.qkv.weight"
   state = published() | {name: published()[name][1:]}

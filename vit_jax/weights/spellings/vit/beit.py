@@ -87,10 +87,9 @@ _HF_FIRST = (
 _FIRST = f"blocks.0.attn.{_TABLE}"
 _ALL = f"rel_pos_bias.{_TABLE}"
 # Parts that predict patch tokens in pre-training; the layers are BEiT v2's.
-_PREDICTS = re.compile(
-  r"(lm_head|cls_pt_layers\.\d+)\..*|(embeddings\.)?mask_token"
-)
+_PREDICTS = re.compile(r"(lm_head|cls_pt_\w+)\..*|(embeddings\.)?mask_token")
 _HEAD_LAYERS = "cls_pt_layers."
+_OWN_HEAD = "cls_pt_lm_head.weight"
 _LAYER_SCALE = 0.1  # Initial value in BEiT-B and Hugging Face's networks.
 
 
@@ -139,12 +138,18 @@ def _network(
       " published BEiTs do."
     )
   found = {n: x for n, x in tensors.items() if not _PREDICTS.fullmatch(n)}
-  left_out = [n for n in tensors if n.startswith(("lm_", _HEAD_LAYERS))]
+  left_out = [n for n in tensors if n.startswith(("lm_", "cls_pt_"))]
   notes = []
   if left_out:
     notes.append(
       f"The prediction head ({len(left_out)} tensors) is not part of the"
       " network."
+    )
+  if _OWN_HEAD in tensors:
+    notes.append(
+      "Its cls_pt_layers have a norm and a head of their own"
+      " (shared_lm_head=False), which ours share with the network, so these"
+      " layers are not read; a run of objective 'beit' starts them anew."
     )
   return found, notes
 
@@ -293,8 +298,13 @@ def _said_by_timm(
 
 
 def _beside_of_second(tensors: Tensors, path: str) -> Beside:
-  """As `_beside`, and the layers that predict from the class token."""
+  """As `_beside`, and the layers that predict from the class token.
+
+  Layers with a head of their own are left out.
+  """
   found, objective = _beside(_MASK_TOKEN, tensors)
+  if _OWN_HEAD in tensors:
+    return found, objective
   layers = {
     name: tensor
     for name, tensor in timm.without_key_biases(tensors).items()
