@@ -135,6 +135,16 @@ def test_hostile_pickle_is_refused_and_runs_nothing(
   assert not pathlib.Path("ran").exists()
 
 
+def test_a_refused_file_comes_with_the_line_that_saves_its_weights(tmp_path):
+  """As a sparse tensor, which a state dict alone would still have."""
+  data = b"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\n."
+  write(tmp_path / "x.pth", data)
+  with pytest.raises(UserError) as error:
+    torch_file.read(tmp_path / "x.pth")
+  assert "_rebuild_sparse_tensor" in str(error.value)
+  assert "if x.is_floating_point() and not x.is_sparse}" in str(error.value)
+
+
 def test_state_of_an_inert_object_is_ignored(tmp_path):
   data = b"\x80\x02}X\x01\0\0\0acargparse\nNamespace\n)\x81}b" + b"s."
   write(tmp_path / "x.pth", data)

@@ -170,9 +170,16 @@ def bare(
     notes: Extended by a note on tensors that are left out.
 
   Raises:
-    UserError: Two arrays have the same name, or there are several networks.
+    UserError: Two arrays have the same name, there are several networks, or
+      there is a loss alone.
   """
   losses = [name for name in found if name.partition(".")[0] in _LOSSES]
+  if losses and len(losses) == len(found):
+    raise UserError(
+      f"{path} holds no network, only tensors of a loss:"
+      f" {truncate.first(losses, 3)}. Take the file that has the network's"
+      " parameters."
+    )
   if losses:
     notes.append(f"Left out, of a loss: {truncate.first(losses, 3)}.")
     found = {name: x for name, x in found.items() if name not in losses}

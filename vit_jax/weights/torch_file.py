@@ -76,8 +76,10 @@ def read(path: epath.PathLike) -> dict[Any, Any]:
     except torch_pickle.Unreadable as error:
       raise UserError(
         f"{path} is not read: {error}. Only tensors are read from a pickle,"
-        " and nothing in it is run. Where you trust the file, save its state"
-        " dict alone with PyTorch."
+        " and nothing in it is run. Where you trust the file, save the"
+        " network's parameters alone with PyTorch: `torch.save({name: x for"
+        " name, x in STATE_DICT.items() if x.is_floating_point() and not"
+        " x.is_sparse}, NEW_FILE)`."
       ) from None
     except (
       zipfile.BadZipFile,

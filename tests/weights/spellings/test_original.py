@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import vit_jax
+from tests.weights import torch_zip
 from tests.weights.published import GOLDEN, expected, relative_error
 from vit_jax.errors import UserError
 from vit_jax.weights import files, torch_file
@@ -259,6 +260,18 @@ def test_weights_of_a_loss_are_left_out(read, network):
   tensors["criterion.weight"] = np.ones(10, np.float32)
   ratio, notes = read({"state_dict": tensors})
   assert ratio == 1 and "criterion.weight" in notes
+
+
+def test_a_loss_alone_is_named(tmp_path):
+  names = ("loss.dino.center", "loss.ibot.center", "criterion.weight")
+  state = dict.fromkeys(names, np.ones(3, np.float32))
+  path = torch_zip.save(tmp_path / "loss.ckpt", state)
+  with pytest.raises(UserError) as error:
+    files.read(path)
+  assert str(error.value).startswith(
+    f"{path} holds no network, only tensors of"
+  )
+  assert "loss.dino.center" in str(error.value)
 
 
 def test_what_a_module_has_beside_its_network_is_left_out(read):
