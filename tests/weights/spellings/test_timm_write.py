@@ -249,3 +249,30 @@ def test_what_timm_cannot_hold_is_named(tmp_path, kind, keys, words):
     with pytest.raises(UserError, match=f"timm's .* cannot have {words}"):
       vit_jax.save(str(tmp_path / name), network, params, form=form)
   assert not list(tmp_path.iterdir())
+
+
+# Keys with which transformers has these networks as well.
+OF_STAGES = {
+  "swin": {},
+  "swin_v2": {},
+  "convnext": {},
+  "convnext_v2": {"layer_norm_eps": 1e-6},
+  "pvt": {"map_norm_eps": 1e-6},
+  "pvt_linear": {"map_norm_eps": 1e-6},
+}
+
+
+@pytest.mark.parametrize("num_classes", [networks.NUM_CLASSES, None])
+@pytest.mark.parametrize("form", ["timm", "huggingface"])
+@pytest.mark.parametrize("name", OF_STAGES)
+def test_networks_of_stages_come_back_bit_by_bit(
+  tmp_path, name, form, num_classes
+):
+  """Without a head too, as after pre-training."""
+  kind, keys = CASES[name]
+  keys = keys | (OF_STAGES[name] if form == "huggingface" else {})
+  network = getattr(networks, kind)(num_classes, **keys)
+  params = networks.random_params(network)
+  vit_jax.save(str(tmp_path / "out"), network, params, form=form)
+  _, loaded = vit_jax.load(str(tmp_path / "out"))
+  jax.tree.map(np.testing.assert_array_equal, loaded, params)
