@@ -927,7 +927,7 @@ def test_epochs_of_masked_autoencoders_are_refused_elsewhere(
     (
       "beit",
       "phase=finetune,tokenizer=x",
-      "phase=pretrain or phase=pretrain22",
+      "phase=pretrain or phase=pretrain22k and",
     ),
     ("beit", "version=2,phase=labels22k,tokenizer=x", "phase=pretrain and"),
     ("beit", "version=2,phase=tokenizer,tokenizer=x", "phase=pretrain and"),

@@ -52,8 +52,8 @@ _SIZES = (
 # For characters of names and help texts that the terminal's encoding lacks.
 _SPELT_OUT = "backslashreplace"
 _HELP = "Run with --help to see the flags."
-# Help of --checkpoint, less its end, and the error where the flag is missing.
-CHECKPOINT = (
+# Start of the help of --checkpoint, and the error where the flag is missing.
+CHECKPOINT_HELP = (
   "Workdir, one of its checkpoints/STEP, .npz, .safetensors, .pth or Hugging"
   " Face directory"
 )

@@ -53,7 +53,7 @@ def define_flags() -> None:
   flags.DEFINE_multi_string(
     "checkpoint",
     None,
-    f"{command_line.CHECKPOINT}; repeat it to compare several.",
+    f"{command_line.CHECKPOINT_HELP}; repeat it to compare several.",
   )
   flags.DEFINE_string(
     "output", None, "JSON file for the metrics, which are also printed."

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def define_flags() -> None:
-  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT}.")
+  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT_HELP}.")
   flags.DEFINE_string(
     "classes",
     None,

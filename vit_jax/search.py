@@ -51,7 +51,7 @@ PAGE = "results.html"
 
 
 def define_flags() -> None:
-  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT}.")
+  flags.DEFINE_string("checkpoint", None, f"{command_line.CHECKPOINT_HELP}.")
   flags.DEFINE_string("index", None, "Directory that stores the embeddings.")
   flags.DEFINE_string(
     "images", None, "Folder to search; required to create INDEX."

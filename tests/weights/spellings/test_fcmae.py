@@ -187,12 +187,14 @@ def test_an_encoder_alone_is_read(tmp_path):
   assert not any("decoder" in note for note in weights.assumed)
 
 
-def test_an_incomplete_decoder_is_left_out(tmp_path):
-  state = {n: x for n, x in published().items() if n != "mask_token"}
+@pytest.mark.parametrize("token", [{}, {"mask_token": np.zeros((1, 0, 1, 1))}])
+def test_an_incomplete_decoder_is_left_out(tmp_path, token):
+  state = {n: x for n, x in published().items() if n != "mask_token"} | token
   weights = files.read(torch_zip.save(tmp_path / "raw.pth", state))
   assert weights.objective is None and not weights.beside
   notes = " ".join(weights.assumed)
-  assert "The decoder (14 tensors) is not part of the network." in notes
+  count = 14 + len(token)
+  assert f"The decoder ({count} tensors) is not part of the network." in notes
 
 
 def test_all_of_it_is_loaded_by_name(tmp_path):

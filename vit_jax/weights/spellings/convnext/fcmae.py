@@ -83,7 +83,7 @@ def _convolution(tensor: np.ndarray, name: str, path: str) -> np.ndarray:
 
 
 def _has_decoder(tensors: Tensors) -> bool:
-  return all(name in tensors for name in _WHOLE)
+  return all(name in tensors and tensors[name].size for name in _WHOLE)
 
 
 def _beside(tensors: Tensors, path: str) -> Beside:
